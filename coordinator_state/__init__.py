@@ -1,0 +1,1 @@
+"""The coordinator's memory: records, legal moves, and the stores that keep them."""

@@ -1,0 +1,259 @@
+"""The state store as the engine sees it: one verb, one conditional write.
+
+Every verb asserts that its item exists (``NotFound``), is safe to repeat, and is decided by the item
+that comes back when the write was refused or its answer was lost. No verb relies on a clock for safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from coordinator_state.ids import Nonce, QueryId, StageId, WorkerId
+from coordinator_state.records import (
+    Commit,
+    ErrorRecord,
+    LedgerEntry,
+    LedgerKind,
+    QueryRecord,
+    QueryStatus,
+    StageRecord,
+    TaskRecord,
+    TaskStatus,
+    WorkerRecord,
+)
+
+
+class StateStore(Protocol):
+    """Queries, stages, tasks, workers and the ledger, changed only by conditional writes."""
+
+    # -- query ---------------------------------------------------------------------------------
+    def create_query(
+        self, query: QueryRecord, stages: Sequence[StageRecord]
+    ) -> QueryRecord:
+        """Write a query, its stages and their PENDING tasks; the query item goes last.
+
+        Until the query item exists nothing of it can be claimed. Raises ``AlreadyExists``.
+        """
+        ...
+
+    def get_query(self, query_id: QueryId) -> QueryRecord:
+        """Consistent read. Raises ``NotFound``."""
+        ...
+
+    def list_queries(
+        self, *, status: QueryStatus | None = None, limit: int = 100, before: QueryId | None = None
+    ) -> Sequence[QueryRecord]:
+        """Newest first."""
+        ...
+
+    def open_queries(self) -> Sequence[QueryId]:
+        """Queries that are not CLOSED yet, oldest first."""
+        ...
+
+    def end_query(
+        self,
+        query_id: QueryId,
+        status: QueryStatus,
+        *,
+        now: float,
+        result: Sequence[str] = (),
+        result_key: str = "",
+        result_rows: int = 0,
+        error: ErrorRecord | None = None,
+    ) -> QueryRecord:
+        """The one write that ends RUNNING. Returns the record as it stands, whoever ended it."""
+        ...
+
+    def mark_swept(self, query_id: QueryId) -> None:
+        """First sweep done. Only after the query ended."""
+        ...
+
+    def close_query(self, query_id: QueryId, *, expires_at: float | None) -> None:
+        """Second end; sets the TTL. Only after the query ended and was swept."""
+        ...
+
+    def purge_query(self, query_id: QueryId) -> None:
+        """Remove every item of a CLOSED query but the query item itself."""
+        ...
+
+    def forget_query(self, query_id: QueryId) -> None:
+        """Remove the query item of a purged, CLOSED query."""
+        ...
+
+    # -- the turn ------------------------------------------------------------------------------
+    def begin_turn(
+        self, query_id: QueryId, holder: str, *, now: float, until: float
+    ) -> QueryRecord | None:
+        """Take the turn lease if free or lapsed; else bump ``wake`` and return None."""
+        ...
+
+    def end_turn(self, query_id: QueryId, holder: str, *, wake: int) -> bool:
+        """Release if ``wake`` is unchanged. False: somebody knocked, take another turn."""
+        ...
+
+    def advance_tick(self, query_id: QueryId, *, expected: int) -> bool:
+        """Move tick ``expected`` to ``expected`` + 1. False: another tick is the live one."""
+        ...
+
+    # -- stages --------------------------------------------------------------------------------
+    def stages(self, query_id: QueryId) -> Sequence[StageRecord]:
+        """Consistent read, by stage id."""
+        ...
+
+    def activate_stage(self, query_id: QueryId, stage: StageId) -> StageRecord:
+        """WAITING -> ACTIVE; repeating it is no error."""
+        ...
+
+    def set_capacity(
+        self, query_id: QueryId, stage: StageId, *, admitted: int, desired: int
+    ) -> StageRecord:
+        """``admitted`` only goes up within a generation; ``desired`` moves freely."""
+        ...
+
+    def complete_stage(self, query_id: QueryId, stage: StageId) -> StageRecord:
+        """ACTIVE -> COMPLETE, after a consistent read showed every task committed."""
+        ...
+
+    def skip_stage(self, query_id: QueryId, stage: StageId) -> StageRecord:
+        """WAITING or ACTIVE -> SKIPPED; its unfinished tasks become SKIPPED too."""
+        ...
+
+    def offer_again(self, query_id: QueryId, stage: StageId, indexes: Sequence[int]) -> None:
+        """Append task indexes that are PENDING and not on offer; each stands there at most once."""
+        ...
+
+    def begin_generation(
+        self, query_id: QueryId, stage: StageId, *, expected: int
+    ) -> StageRecord:
+        """Generation ``expected`` -> + 1 (of the shuffles ``stage`` writes)."""
+        ...
+
+    def reset_stage(self, query_id: QueryId, stage: StageId, *, now: float) -> None:
+        """Every task, committed or not -> PENDING with a higher attempt; stage -> ACTIVE."""
+        ...
+
+    # -- tasks ---------------------------------------------------------------------------------
+    def tasks(
+        self, query_id: QueryId, stage: StageId, *, status: TaskStatus | None = None
+    ) -> Sequence[TaskRecord]:
+        """Consistent read, by index."""
+        ...
+
+    def get_task(self, query_id: QueryId, stage: StageId, index: int) -> TaskRecord:
+        """Consistent read of one task."""
+        ...
+
+    def claim_task(
+        self, query_id: QueryId, stage: StageId, worker_id: WorkerId, nonce: Nonce, *, now: float
+    ) -> TaskRecord | None:
+        """PENDING -> RUNNING, attempt + 1, first beat. O(1) writes under contention.
+
+        Serves ``offers`` first, then the cursor, up to ``admitted``. None: nothing on offer.
+        Raises ``QueryEnded`` if the query is not RUNNING, ``Refused`` if the worker may not claim
+        (not ACTIVE).
+        """
+        ...
+
+    def heartbeat(
+        self,
+        task: TaskRecord,
+        *,
+        phase: str,
+        peak_memory: int = 0,
+    ) -> QueryStatus:
+        """Bump the beat of my running attempt and tell how the query stands.
+
+        Raises ``StaleAttempt`` when the attempt is not mine any more.
+        """
+        ...
+
+    def observe_beat(self, task: TaskRecord, *, now: float) -> None:
+        """The coordinator notes the beat it saw, with its own clock. Fenced by attempt."""
+        ...
+
+    def commit_task(
+        self,
+        task: TaskRecord,
+        commit: Commit,
+        *,
+        bound: Sequence[tuple[StageId, int, int]] = (),
+    ) -> TaskRecord:
+        """RUNNING (my attempt, my nonce) -> COMMITTED, in one write.
+
+        An unanswered or refused write is decided by the item: COMMITTED with my nonce is success.
+        Raises ``StaleAttempt`` or ``QueryEnded`` otherwise.
+        """
+        ...
+
+    def requeue_task(
+        self, task: TaskRecord, error: ErrorRecord, *, now: float, burn: bool = True
+    ) -> TaskRecord:
+        """RUNNING (that attempt) -> PENDING, offered again; ``burn`` adds a failure.
+
+        Used by the coordinator (lease expired, worker dead) and by a worker whose attempt failed.
+        Raises ``StaleAttempt`` when the attempt moved on.
+        """
+        ...
+
+    def hand_back_task(self, task: TaskRecord, *, now: float, offer: bool = True) -> TaskRecord:
+        """RUNNING (mine) -> PENDING without burning a failure; ``handbacks`` + 1."""
+        ...
+
+    def fail_task(self, task: TaskRecord, error: ErrorRecord) -> TaskRecord:
+        """RUNNING (that attempt) -> FAILED, for an error no retry can mend."""
+        ...
+
+    def rerun_task(
+        self, task: TaskRecord, error: ErrorRecord, *, now: float
+    ) -> TaskRecord:
+        """COMMITTED (that attempt) -> PENDING, because its object is lost. Compare-and-set."""
+        ...
+
+    # -- workers -------------------------------------------------------------------------------
+    def add_worker(self, worker: WorkerRecord) -> None:
+        """Write LAUNCHING, before the launch call."""
+        ...
+
+    def register_worker(
+        self, query_id: QueryId, worker_id: WorkerId, *, now: float, life_until: float
+    ) -> WorkerRecord:
+        """LAUNCHING -> ACTIVE, once. Raises ``Refused`` for LOST, LEFT, or a second register."""
+        ...
+
+    def drain_worker(self, query_id: QueryId, worker_id: WorkerId) -> WorkerRecord:
+        """LAUNCHING or ACTIVE -> DRAINING. A draining worker is never revived."""
+        ...
+
+    def leave_worker(
+        self, query_id: QueryId, worker_id: WorkerId, *, now: float, usage: Mapping[str, int]
+    ) -> None:
+        """-> LEFT, with its final usage. Late usage of a LOST worker is kept too."""
+        ...
+
+    def report_usage(
+        self, query_id: QueryId, worker_id: WorkerId, usage: Mapping[str, int]
+    ) -> WorkerRecord:
+        """Overwrite the cumulative usage; the answer tells whether to drain."""
+        ...
+
+    def lose_worker(self, query_id: QueryId, worker_id: WorkerId) -> WorkerRecord:
+        """LAUNCHING, ACTIVE or DRAINING -> LOST."""
+        ...
+
+    def workers(self, query_id: QueryId) -> Sequence[WorkerRecord]:
+        """Consistent read, by launch time."""
+        ...
+
+    # -- ledger --------------------------------------------------------------------------------
+    def own(self, entries: Sequence[LedgerEntry]) -> None:
+        """Write entries before their resources are made; repeating is no error."""
+        ...
+
+    def release(self, query_id: QueryId, kind: LedgerKind, name: str) -> None:
+        """Remove an entry whose resource is confirmed absent; repeating is no error."""
+        ...
+
+    def owned(self, query_id: QueryId) -> Sequence[LedgerEntry]:
+        """Consistent read."""
+        ...
