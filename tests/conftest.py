@@ -1,0 +1,3 @@
+from tests.datasets import tpcds_tiny, tpch_tiny
+
+__all__ = ["tpcds_tiny", "tpch_tiny"]
