@@ -63,7 +63,18 @@ class CarrierError(CrossdockError):
 
 
 class ExchangeError(CrossdockError):
-    """An exchange object cannot be used."""
+    """An exchange object cannot be used; names the producer attempt that wrote it, when known.
+
+    The coordinator reruns that attempt by compare-and-set; -1 means unknown.
+    """
+
+    def __init__(
+        self, message: str, *, stage: int = -1, index: int = -1, attempt: int = -1
+    ) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.index = index
+        self.attempt = attempt
 
 
 class ExchangeLost(ExchangeError):
