@@ -26,12 +26,14 @@ class CarriedColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One positional column (c0, c1, ...) of exchanged rows.
 
     ``aggregate`` names the function whose engine state the column holds; ``type`` is then the
-    state's finalized type, and ``arguments`` the bound argument types.
+    state's finalized type, and ``arguments`` the bound argument types. ``constants`` has one entry
+    per argument: SQL text where the engine binds a constant (a quantile's fraction), else "".
     """
 
     type: str
     aggregate: str = ""
     arguments: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
