@@ -1,0 +1,113 @@
+"""What the scheduler looks at: one query as read from the state store, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from coordinator_state.ids import StageId, WorkerId
+from coordinator_state.records import (
+    QueryRecord,
+    StageRecord,
+    StageStatus,
+    TaskRecord,
+    TaskStatus,
+    WorkerRecord,
+    WorkerStatus,
+)
+
+#: A stage of these needs no more work.
+DONE = frozenset({StageStatus.COMPLETE, StageStatus.SKIPPED})
+#: A worker of these may claim, now or as soon as it registers.
+COUNTED = frozenset({WorkerStatus.LAUNCHING, WorkerStatus.ACTIVE})
+#: A worker of these runs no task any more, or its tasks have been given away.
+OFF = frozenset({WorkerStatus.LEFT, WorkerStatus.LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The scheduler's numbers; times in seconds."""
+
+    budget: int  # workers at once
+    skew: float = 5.0  # added to the lease: coordinators' clocks may differ by this
+    pending_seconds: float = 5.0  # PENDING beyond the cursor for so long: offered again
+    launch_losses: int = 5  # launches in a row that never registered: the query fails
+    worker_losses: int = 20  # workers in a row that died: the query fails
+    capacity_seconds: float = 120.0  # without any worker for so long: the query fails
+    max_reruns: int = 16  # attempts of one producer beyond which a lost object is final
+    idle_tick: float = 5.0  # look again after this when nothing is due sooner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """One query. ``tasks`` holds the task lists read so far; see ``unread`` in ``__init__``."""
+
+    query: QueryRecord
+    stages: Sequence[StageRecord]
+    tasks: Mapping[StageId, Sequence[TaskRecord]] = field(default_factory=dict)
+    workers: Sequence[WorkerRecord] = ()
+    gone: frozenset[WorkerId] = frozenset()  # known for certain to run no more
+    limits: Limits
+
+    @cached_property
+    def by_stage(self) -> Mapping[StageId, StageRecord]:
+        return {s.stage: s for s in self.stages}
+
+    @cached_property
+    def consumers(self) -> Mapping[StageId, tuple[StageId, ...]]:
+        """Stages reading each stage's output, ascending."""
+        return {
+            p.stage: tuple(s.stage for s in self.stages if p.stage in s.upstream)
+            for p in self.stages
+        }
+
+    @cached_property
+    def worker_by_id(self) -> Mapping[WorkerId, WorkerRecord]:
+        return {w.worker_id: w for w in self.workers}
+
+    @property
+    def final(self) -> StageRecord:
+        """The stage that makes the result; producers precede consumers, so it is the last."""
+        return self.stages[-1]
+
+    def active(self) -> Iterator[StageRecord]:
+        return (s for s in self.stages if s.status is StageStatus.ACTIVE)
+
+    def ready(self, stage: StageRecord) -> bool:
+        """Every stage it reads is complete."""
+        return all(self.by_stage[u].status in DONE for u in stage.upstream)
+
+    def ancestors(self, stage: StageId) -> frozenset[StageId]:
+        """Stages upstream at any distance."""
+        found: set[StageId] = set()
+        todo = list(self.by_stage[stage].upstream)
+        while todo:
+            one = todo.pop()
+            if one not in found:
+                found.add(one)
+                todo.extend(self.by_stage[one].upstream)
+        return frozenset(found)
+
+    def descendants(self, stage: StageId) -> tuple[StageId, ...]:
+        """Stages downstream at any distance, upstream ones first."""
+        return tuple(s.stage for s in self.stages if stage in self.ancestors(s.stage))
+
+    def unfinished(self, stage: StageRecord) -> int:
+        """Tasks that still need a slot; a stage whose tasks were not read counts whole."""
+        if stage.status in DONE:
+            return 0
+        tasks = self.tasks.get(stage.stage)
+        if tasks is None:
+            return stage.tasks
+        return sum(t.status in (TaskStatus.PENDING, TaskStatus.RUNNING) for t in tasks)
+
+    def with_status(self, status: TaskStatus) -> Iterator[TaskRecord]:
+        """Tasks of unfinished stages in that status, by stage and index."""
+        for stage in self.stages:
+            if stage.status is StageStatus.ACTIVE:
+                yield from (t for t in self.tasks.get(stage.stage, ()) if t.status is status)
+
+    def live(self) -> Iterator[WorkerRecord]:
+        """Workers that may still claim."""
+        return (w for w in self.workers if w.status in COUNTED)
