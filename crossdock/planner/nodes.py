@@ -131,6 +131,23 @@ class WindowCall:
     argument_order: tuple[SortKey, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LambdaParameter:
+    """A parameter of an enclosing ``Lambda``, by its unique name."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """Argument of list_transform and kin; ``body`` sees the child's columns and ``parameters``."""
+
+    parameters: tuple[str, ...]
+    body: Expression
+    type: str = "LAMBDA"
+
+
 Expression = (
     ColumnRef
     | Constant
@@ -143,6 +160,8 @@ Expression = (
     | Case
     | AggregateCall
     | WindowCall
+    | Lambda
+    | LambdaParameter
 )
 
 # -- relations -------------------------------------------------------------------------------------
