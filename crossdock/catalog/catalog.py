@@ -1,0 +1,190 @@
+"""The tables a connection knows, and how a name becomes files, columns and statistics."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import pyarrow as pa
+
+from crossdock.catalog.arrow_tables import write_arrow_table
+from crossdock.catalog.footers import Footer, FooterCache
+from crossdock.catalog.registry import Entry, Registry
+from crossdock.catalog.schemas import Schema, read_schema
+from crossdock.catalog.sources import FoundFile, find_files
+from crossdock.catalog.tables import TableMeta
+from crossdock.errors import TableError
+
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a file reference may say about reading; None is automatic."""
+
+    hive_partitioning: bool | None = None
+    union_by_name: bool | None = None
+
+
+class Catalog:
+    """Tables of one connection: those of ``<home>/tables.json`` and those added in memory.
+
+    Names ignore case; an in-memory table hides a persistent one. Every look lists the files again,
+    so new, changed and removed files are seen; unchanged footers and schemas are not read again.
+
+    Args:
+        home: folder of the persistent entries; None: in memory only.
+        scratch: where Arrow tables are written; None: a temporary folder that ends with ``close``.
+    """
+
+    def __init__(self, home: Path | None = None, *, scratch: Path | None = None) -> None:
+        self._registry = Registry(home) if home else None
+        self._scratch = scratch
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._memory: dict[str, Entry] = {}
+        self._footers = FooterCache()
+        self._schemas: dict[tuple[object, ...], Schema] = {}
+        self._lock = Lock()
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def names(self) -> tuple[str, ...]:
+        """Table names as written, sorted."""
+        return tuple(sorted(entry.name for entry in self._entries().values()))
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._entries()
+
+    def sources(self, name: str) -> tuple[str, ...]:
+        """Paths and globs the table was named with. Raises ``TableError``: unknown name."""
+        return self._entry(name).sources
+
+    def add(self, name: str, source: Source, *, persistent: bool = False) -> TableMeta:
+        """Name a table, replacing one of that name; it is read once, so errors show here.
+
+        Raises:
+            TableError: a source cannot be read, or an Arrow table cannot be kept.
+        """
+        if not name.strip():
+            raise TableError("a table needs a name")
+        entry = Entry(name=name, sources=self._sources(name, source, persistent))
+        meta = self.read(name, entry.sources)
+        if not persistent:
+            self._memory[name.lower()] = entry
+        elif self._registry is None:
+            raise TableError("this catalog keeps no tables: it has no home folder")
+        else:
+            self._registry.put(entry)
+        return meta
+
+    def remove(self, name: str) -> None:
+        """Forget a table; its files stay. Raises ``TableError``: unknown name."""
+        entry = self._entry(name)
+        if self._memory.pop(name.lower(), None) is None and self._registry is not None:
+            self._registry.remove(entry.name)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def get(self, name: str) -> TableMeta:
+        """The table as its files are now.
+
+        Raises:
+            TableError: unknown name (with the nearest known), or files that cannot be read.
+        """
+        entry = self._entry(name)
+        return self.read(entry.name, entry.sources)
+
+    def describe(self, name: str) -> TableMeta:
+        """Same as ``get``; the word of the command line."""
+        return self.get(name)
+
+    def read(
+        self,
+        name: str,
+        sources: Sequence[str],
+        options: ReadOptions = ReadOptions(),
+    ) -> TableMeta:
+        """Read files that need not be in the catalog, as table ``name``."""
+        found = find_files(sources, Path.cwd())
+        footers = self._footers.read(found)
+        schema = self._schema(found, footers, options)
+        return TableMeta(
+            name=name,
+            columns=schema.columns,
+            files=tuple(footer.file for footer in footers),
+            union_by_name=schema.union_by_name,
+            hive_types=schema.hive_types,
+        )
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """Up to three known names that resemble ``name``."""
+        known = {entry.lower(): entry for entry in self.names()}
+        close = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.5)
+        return tuple(known[entry] for entry in close)
+
+    def close(self) -> None:
+        """Remove the temporary folder of Arrow tables, if one was made."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def _schema(
+        self, found: Sequence[FoundFile], footers: Sequence[Footer], options: ReadOptions
+    ) -> Schema:
+        distinct: dict[str, str] = {}
+        for footer in footers:
+            distinct.setdefault(footer.schema, footer.file.path)
+        key = (options, tuple(file.path for file in found), tuple(distinct))
+        with self._lock:
+            known = self._schemas.get(key)
+        if known is None:
+            known = read_schema(
+                [file.path for file in found],
+                list(distinct.values()),
+                hive=options.hive_partitioning,
+                union=options.union_by_name,
+            )
+            with self._lock:
+                self._schemas[key] = known
+        return known
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    def _entries(self) -> dict[str, Entry]:
+        persistent = self._registry.entries() if self._registry else {}
+        return {**persistent, **self._memory}
+
+    def _entry(self, name: str) -> Entry:
+        entry = self._entries().get(name.lower())
+        if entry is None:
+            close = self.nearest(name)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise TableError(f"no table is named {name}{hint}")
+        return entry
+
+    def _sources(self, name: str, source: Source, persistent: bool) -> tuple[str, ...]:
+        if isinstance(source, pa.Table):
+            if persistent:
+                raise TableError(f"table {name}: an Arrow table ends with its connection")
+            return (str(write_arrow_table(source, self._folder(), name)),)
+        paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+        return tuple(_absolute(os.fspath(path)) for path in paths)
+
+    def _folder(self) -> Path:
+        if self._scratch is not None:
+            return self._scratch
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="crossdock-tables-")
+        return Path(self._temporary.name)
+
+
+def _absolute(source: str) -> str:
+    """Sources are kept absolute: a later look may come from another working directory."""
+    if "://" in source:
+        return source
+    return os.path.normpath(Path.cwd() / Path(source).expanduser())

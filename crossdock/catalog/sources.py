@@ -1,0 +1,123 @@
+"""From what a user names (file, folder, glob, list) to the Parquet files it stands for."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crossdock.errors import TableError
+
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
+WILDCARDS = "*?["
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file with the identity its cached footer is kept under."""
+
+    path: str
+    size: int  # bytes
+    version: int  # modification time in ns
+
+
+def find_files(sources: Sequence[str], base: Path) -> tuple[FoundFile, ...]:
+    """Every Parquet file that ``sources`` name, each once, in source order, then by path.
+
+    Relative sources start at ``base``. A folder means the ``*.parquet`` files anywhere below it;
+    marker and hidden files (``_SUCCESS``, ``_temporary/``, ``.part.crc``) are no data.
+
+    Raises:
+        TableError: a source is missing, matches nothing, or is empty; it is named.
+    """
+    if not sources:
+        raise TableError("a table needs at least one file: the list of paths is empty")
+    paths = dict.fromkeys(path for source in sources for path in _expand(source, base))
+    return tuple(_look(path) for path in paths)
+
+
+def is_parquet_name(name: str) -> bool:
+    return name.lower().endswith(PARQUET_SUFFIXES)
+
+
+def has_wildcard(text: str) -> bool:
+    return any(character in text for character in WILDCARDS)
+
+
+def _expand(source: str, base: Path) -> list[str]:
+    if "://" in source:
+        scheme = source.split("://", 1)[0]
+        raise TableError(f"cannot read {source}: {scheme}:// is not a local path")
+    path = os.path.normpath(base / Path(source).expanduser())
+    if os.path.lexists(path):
+        if not Path(path).is_dir():
+            return [path]
+        return _required(
+            sorted(_below(path)), f"no Parquet file (*.parquet) below the folder {source}"
+        )
+    if has_wildcard(source):
+        return _required(_matches(path), f"no Parquet file matches {source}")
+    raise TableError(f"{source} does not exist{_nearest(path)}")
+
+
+def _required(paths: list[str], complaint: str) -> list[str]:
+    if not paths:
+        raise TableError(complaint)
+    return paths
+
+
+def _is_marker(name: str) -> bool:
+    """Hidden and bookkeeping names. ``_key=value`` is a partition folder, as Spark has it."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _below(folder: str) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not _is_marker(name)]
+        for name in names:
+            if is_parquet_name(name) and not _is_marker(name):
+                yield os.path.join(parent, name)  # noqa: PTH118  # called once a file
+
+
+def _matches(pattern: str) -> list[str]:
+    """Files of a glob. Wildcards do not match markers; ``**`` matches any number of folders."""
+    fixed = _fixed_parts(pattern)
+    found: Iterable[str] = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # keeps `..` and order
+    return sorted(
+        path
+        for path in found
+        if not any(_is_marker(part) for part in Path(path).parts[fixed:]) and Path(path).is_file()
+    )
+
+
+def _fixed_parts(pattern: str) -> int:
+    """Leading path components that hold no wildcard: the user wrote those, markers or not."""
+    parts = Path(pattern).parts
+    return next((i for i, part in enumerate(parts) if has_wildcard(part)), len(parts))
+
+
+def _look(path: str) -> FoundFile:
+    try:
+        status = os.stat(path)  # noqa: PTH116  # called once a file
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror}") from error
+    if status.st_size == 0:
+        raise TableError(
+            f"{path} is empty (0 bytes), not a Parquet file; remove it or write it again"
+        )
+    return FoundFile(path, status.st_size, status.st_mtime_ns)
+
+
+def _nearest(path: str) -> str:
+    """``; did you mean X?`` for the closest name beside the missing one, at any level."""
+    missing = Path(path)
+    while not missing.parent.exists():
+        missing = missing.parent
+    if not missing.parent.is_dir():
+        return f": {missing.parent} is not a folder"
+    names = [entry.name for entry in missing.parent.iterdir() if not _is_marker(entry.name)]
+    close = difflib.get_close_matches(missing.name, names, n=1, cutoff=0.5)
+    return f"; did you mean {missing.parent / close[0]}?" if close else ""

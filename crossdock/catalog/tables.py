@@ -1,0 +1,71 @@
+"""What the planner knows of a table: columns, files, row groups, statistics. No rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+#: A footer's minimum or maximum. Timestamps are naive UTC; nanoseconds are rounded outwards.
+Bound = int | str | Decimal | date | datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMeta:
+    name: str
+    type: str  # DuckDB's own text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStats:
+    """Footer statistics of one column chunk; both bounds are None when there are no values.
+
+    The bounds enclose every value. They may lie outside (writers cut long strings), so they can
+    rule a row group out but never prove that a value is there.
+    """
+
+    minimum: Bound | None
+    maximum: Bound | None
+    nulls: int | None  # None: the writer did not count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroupMeta:
+    first_row: int  # position of its first row in the file
+    rows: int
+    column_bytes: Mapping[str, int]  # compressed bytes by top-level column, children summed
+    stats: Mapping[str, ColumnStats]  # flat columns of pruneable types only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMeta:
+    path: str
+    size: int  # bytes
+    version: str  # modification time in ns
+    rows: int
+    row_groups: tuple[RowGroupMeta, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMeta:
+    """A table as of one look at its files.
+
+    ``union_by_name`` is set when the files' schemas differ: columns are then matched by name and
+    widened, and what a file lacks is NULL. ``hive_types`` are the ``key=value`` folders' keys.
+    """
+
+    name: str
+    columns: tuple[ColumnMeta, ...]
+    files: tuple[FileMeta, ...]
+    union_by_name: bool = False
+    hive_types: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
