@@ -1,13 +1,13 @@
 """What a state store may refuse.
 
-    StateError
-    |- NotFound            the item does not exist (or was purged)
-    |- AlreadyExists       carries the item that is there
-    |- Refused             a condition did not hold; carries the item that came back
-    |  |- StaleAttempt     a newer attempt, or another claimant, owns the task
-    |  |- IllegalTransition  the item is in a state this move does not start from
-    |  |- QueryEnded       the query is not RUNNING any more
-    |- StoreUnavailable    the store could not be asked; retryable
+StateError
+|- NotFound            the item does not exist (or was purged)
+|- AlreadyExists       carries the item that is there
+|- Refused             a condition did not hold; carries the item that came back
+|  |- StaleAttempt     a newer attempt, or another claimant, owns the task
+|  |- IllegalTransition  the item is in a state this move does not start from
+|  |- QueryEnded       the query is not RUNNING any more
+|- StoreUnavailable    the store could not be asked; retryable
 """
 
 
@@ -20,7 +20,11 @@ class NotFound(StateError):
 
 
 class AlreadyExists(StateError):
-    """An item of that name is already there."""
+    """An item of that name is already there; ``current`` is that item, if it was read."""
+
+    def __init__(self, message: str, *, current: object = None) -> None:
+        super().__init__(message)
+        self.current = current
 
 
 class Refused(StateError):

@@ -92,6 +92,7 @@ class QueryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     deadline_at: float | None = None
     exchange: str = "s3qs"  # s3qs | batch
     max_attempts: int = 4  # failures allowed per task
+    workers: int = 0  # budget of workers at once; 0: the coordinator's default
     lease_seconds: float = 30.0
     client_token: str = ""
     owner: str = ""  # who drives it, for orphan detection: "host:pid:starttime" locally
@@ -102,6 +103,7 @@ class QueryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     error: ErrorRecord | None = None
     swept: bool = False  # first sweep done
     closed: bool = False  # every worker dead or past its life, second sweep found nothing
+    purged: bool = False  # nothing but this item is left
     # The turn: one run of the coordinator.
     turn_holder: str = ""
     turn_until: float = 0.0
@@ -123,7 +125,8 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     desired: int = 0  # workers wanted for this stage
     cursor: int = 0  # hint: next task index to offer
     offers: tuple[int, ...] = ()  # task indexes to offer again, oldest first
-    committed: int = 0  # hint only; completeness is read from the tasks
+    committed: int = 0  # hint only, set with COMPLETE; completeness is read from the tasks
+    reopened: int = 0  # bumped whenever a task is taken back; fences ``complete_stage``
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,7 +1,8 @@
 """The state store as the engine sees it: one verb, one conditional write.
 
-Every verb asserts that its item exists (``NotFound``), is safe to repeat, and is decided by the item
-that comes back when the write was refused or its answer was lost. No verb relies on a clock for safety.
+Every verb asserts that its item exists (``NotFound``), is safe to repeat, and is decided by the
+item that comes back when the write was refused or its answer was lost. No verb relies on a clock
+for safety.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ class StateStore(Protocol):
     """Queries, stages, tasks, workers and the ledger, changed only by conditional writes."""
 
     # -- query ---------------------------------------------------------------------------------
-    def create_query(
-        self, query: QueryRecord, stages: Sequence[StageRecord]
-    ) -> QueryRecord:
+    def create_query(self, query: QueryRecord, stages: Sequence[StageRecord]) -> QueryRecord:
         """Write a query, its stages and their PENDING tasks; the query item goes last.
 
         Until the query item exists nothing of it can be claimed. Raises ``AlreadyExists``.
@@ -49,6 +48,18 @@ class StateStore(Protocol):
 
     def open_queries(self) -> Sequence[QueryId]:
         """Queries that are not CLOSED yet, oldest first."""
+        ...
+
+    def unpurged_queries(self) -> Sequence[QueryId]:
+        """CLOSED queries whose items were not all removed yet; whoever finds them purges them."""
+        ...
+
+    def drop_drafts(self, *, before: float) -> int:
+        """Remove what ``create_query`` calls that died before ``before`` left; how many queries.
+
+        Only a store that cannot create a query in one write ever has any. ``before`` must lie
+        further back than a creation can take, or a living one is refused its last write.
+        """
         ...
 
     def end_query(
@@ -78,7 +89,7 @@ class StateStore(Protocol):
         ...
 
     def forget_query(self, query_id: QueryId) -> None:
-        """Remove the query item of a purged, CLOSED query."""
+        """Remove the query item of a purged, CLOSED query; repeating is no error."""
         ...
 
     # -- the turn ------------------------------------------------------------------------------
@@ -89,7 +100,11 @@ class StateStore(Protocol):
         ...
 
     def end_turn(self, query_id: QueryId, holder: str, *, wake: int) -> bool:
-        """Release if ``wake`` is unchanged. False: somebody knocked, take another turn."""
+        """Release if ``wake`` is unchanged. False: somebody knocked, take another turn.
+
+        True also if another holder took the lapsed lease meanwhile. A holder that is told False
+        still holds the turn and takes the next one with ``begin_turn``.
+        """
         ...
 
     def advance_tick(self, query_id: QueryId, *, expected: int) -> bool:
@@ -112,7 +127,10 @@ class StateStore(Protocol):
         ...
 
     def complete_stage(self, query_id: QueryId, stage: StageId) -> StageRecord:
-        """ACTIVE -> COMPLETE, after a consistent read showed every task committed."""
+        """ACTIVE -> COMPLETE, after a consistent read, made here, showed every task committed.
+
+        Raises ``Refused`` if one is not, or was taken back meanwhile.
+        """
         ...
 
     def skip_stage(self, query_id: QueryId, stage: StageId) -> StageRecord:
@@ -123,14 +141,16 @@ class StateStore(Protocol):
         """Append task indexes that are PENDING and not on offer; each stands there at most once."""
         ...
 
-    def begin_generation(
-        self, query_id: QueryId, stage: StageId, *, expected: int
-    ) -> StageRecord:
+    def begin_generation(self, query_id: QueryId, stage: StageId, *, expected: int) -> StageRecord:
         """Generation ``expected`` -> + 1 (of the shuffles ``stage`` writes)."""
         ...
 
     def reset_stage(self, query_id: QueryId, stage: StageId, *, now: float) -> None:
-        """Every task, committed or not -> PENDING with a higher attempt; stage -> ACTIVE."""
+        """Every task, committed or not -> PENDING with a higher attempt; stage -> ACTIVE.
+
+        The claim order starts anew and ``admitted`` stays. A WAITING stage is left as it is:
+        nothing of it has started.
+        """
         ...
 
     # -- tasks ---------------------------------------------------------------------------------
@@ -182,14 +202,25 @@ class StateStore(Protocol):
         """RUNNING (my attempt, my nonce) -> COMMITTED, in one write.
 
         An unanswered or refused write is decided by the item: COMMITTED with my nonce is success.
+        ``QueryEnded`` may come after the task was written: the result manifest, not this verb,
+        settles which commits count.
         Raises ``StaleAttempt`` or ``QueryEnded`` otherwise.
         """
         ...
 
     def requeue_task(
-        self, task: TaskRecord, error: ErrorRecord, *, now: float, burn: bool = True
+        self,
+        task: TaskRecord,
+        error: ErrorRecord,
+        *,
+        now: float,
+        burn: bool = True,
+        beat: int | None = None,
     ) -> TaskRecord:
         """RUNNING (that attempt) -> PENDING, offered again; ``burn`` adds a failure.
+
+        With ``beat``, only while that is still the attempt's last heartbeat (else ``Refused``): a
+        lease that was found expired is not taken from a worker that has just come back.
 
         Used by the coordinator (lease expired, worker dead) and by a worker whose attempt failed.
         Raises ``StaleAttempt`` when the attempt moved on.
@@ -204,15 +235,19 @@ class StateStore(Protocol):
         """RUNNING (that attempt) -> FAILED, for an error no retry can mend."""
         ...
 
-    def rerun_task(
-        self, task: TaskRecord, error: ErrorRecord, *, now: float
-    ) -> TaskRecord:
-        """COMMITTED (that attempt) -> PENDING, because its object is lost. Compare-and-set."""
+    def rerun_task(self, task: TaskRecord, error: ErrorRecord, *, now: float) -> TaskRecord:
+        """COMMITTED (that attempt) -> PENDING, because its object is lost. Compare-and-set.
+
+        Burns a failure, reopens a COMPLETE stage and offers the task again.
+        """
         ...
 
     # -- workers -------------------------------------------------------------------------------
     def add_worker(self, worker: WorkerRecord) -> None:
-        """Write LAUNCHING, before the launch call."""
+        """Write LAUNCHING, before the launch call.
+
+        Raises ``AlreadyExists``, or ``QueryEnded`` if the query is not RUNNING.
+        """
         ...
 
     def register_worker(
@@ -222,7 +257,10 @@ class StateStore(Protocol):
         ...
 
     def drain_worker(self, query_id: QueryId, worker_id: WorkerId) -> WorkerRecord:
-        """LAUNCHING or ACTIVE -> DRAINING. A draining worker is never revived."""
+        """LAUNCHING or ACTIVE -> DRAINING. A draining worker is never revived.
+
+        Raises ``IllegalTransition`` for one that is LEFT or LOST.
+        """
         ...
 
     def leave_worker(
@@ -238,7 +276,7 @@ class StateStore(Protocol):
         ...
 
     def lose_worker(self, query_id: QueryId, worker_id: WorkerId) -> WorkerRecord:
-        """LAUNCHING, ACTIVE or DRAINING -> LOST."""
+        """LAUNCHING, ACTIVE or DRAINING -> LOST. Raises ``IllegalTransition`` for one that LEFT."""
         ...
 
     def workers(self, query_id: QueryId) -> Sequence[WorkerRecord]:
@@ -247,7 +285,11 @@ class StateStore(Protocol):
 
     # -- ledger --------------------------------------------------------------------------------
     def own(self, entries: Sequence[LedgerEntry]) -> None:
-        """Write entries before their resources are made; repeating is no error."""
+        """Write entries before their resources are made; repeating is no error.
+
+        Raises ``QueryEnded`` if the query is not RUNNING: what would be made after the sweep of an
+        ended query could be left behind.
+        """
         ...
 
     def release(self, query_id: QueryId, kind: LedgerKind, name: str) -> None:
