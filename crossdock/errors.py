@@ -1,30 +1,30 @@
 """Every error the engine raises on purpose; the upper part is the tree PEP 249 asks for.
 
-    CrossdockError                    PEP 249's Error
-    |- InterfaceError                 a connection or cursor is used wrongly
-    |- DatabaseError
-       |- DataError  |- IntegrityError
-       |- NotSupportedError
-       |  |- Unsupported              no distributed form (inside the planner only)
-       |  |- CarrierError             a type no exchange section can carry
-       |- InternalError
-       |  |- ExchangeError
-       |     |- ExchangeLost          a committed object is missing (retryable: producer re-runs)
-       |     |- ExchangeCorrupt       checksum or format wrong
-       |- ProgrammingError
-       |  |- InputError               the caller can mend it; CLI exit 1 or 2, HTTP 4xx
-       |     |- SettingError          an option or setting is wrong (CLI exit 2)
-       |     |- SqlError              the statement is refused, with DuckDB's reason and position
-       |     |- TableError            a table cannot be read: missing, corrupt, changed
-       |- OperationalError
-          |- QueryFailed              the query ended FAILED; carries its ErrorRecord
-          |- QueryCancelled           the query ended CANCELLED
-          |- PlatformError
-             |- ObjectNotFound  |- ObjectExists
-             |- QueueNotFound
-             |- PlatformUnavailable   throttled, timed out; retryable
-             |- PlatformDenied        permission; never retried
-             |- OutOfSpace            the local disk or quota is full
+CrossdockError                    PEP 249's Error
+|- InterfaceError                 a connection or cursor is used wrongly
+|- DatabaseError
+   |- DataError  |- IntegrityError
+   |- NotSupportedError
+   |  |- Unsupported              no distributed form (inside the planner only)
+   |  |- CarrierError             a type no exchange section can carry
+   |- InternalError
+   |  |- ExchangeError
+   |     |- ExchangeLost          a committed object is missing (retryable: producer re-runs)
+   |     |- ExchangeCorrupt       checksum or format wrong
+   |- ProgrammingError
+   |  |- InputError               the caller can mend it; CLI exit 1 or 2, HTTP 4xx
+   |     |- SettingError          an option or setting is wrong (CLI exit 2)
+   |     |- SqlError              the statement is refused, with DuckDB's reason and position
+   |     |- TableError            a table cannot be read: missing, corrupt, changed
+   |- OperationalError
+      |- QueryFailed              the query ended FAILED; carries its ErrorRecord
+      |- QueryCancelled           the query ended CANCELLED
+      |- PlatformError
+         |- ObjectNotFound  |- ObjectExists
+         |- QueueNotFound
+         |- PlatformUnavailable   throttled, timed out; retryable
+         |- PlatformDenied        permission; never retried
+         |- OutOfSpace            the local disk or quota is full
 """
 
 
