@@ -229,7 +229,9 @@ class _Decoder(_Walker):
                 high = f"CAST({sql}.hi AS {type}) * CAST({_WORD} AS {type})"
                 return f"{high} + CAST({sql}.lo AS {type})"
             case "INTERVAL":
-                return f"to_months({sql}.months) + to_days({sql}.days) + to_microseconds({sql}.micros)"
+                return (
+                    f"to_months({sql}.months) + to_days({sql}.days) + to_microseconds({sql}.micros)"
+                )
             case "LIST":
                 return self.each(sql, lambda item: self.apply(item, children[0]))
             case "ARRAY":
@@ -295,6 +297,5 @@ def _interval_parts(sql: str) -> str:
     days = f"CAST(day({sql}) AS INTEGER)"
     minutes = f"hour({sql}) * 3600000000 + minute({sql}) * 60000000"
     return (
-        f"struct_pack(months := {months}, days := {days}, "
-        f"micros := {minutes} + microsecond({sql}))"
+        f"struct_pack(months := {months}, days := {days}, micros := {minutes} + microsecond({sql}))"
     )

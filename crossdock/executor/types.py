@@ -12,7 +12,9 @@ from functools import lru_cache
 
 from crossdock.errors import CarrierError
 
-_TOKEN = re.compile(r"""\s*(?:("(?:[^"]|"")*")|('(?:[^']|'')*')|([A-Za-z_][\w.]*)|(\d+)|([(),\[\]]))""")
+_TOKEN = re.compile(
+    r"""\s*(?:("(?:[^"]|"")*")|('(?:[^']|'')*')|([A-Za-z_][\w.]*)|(\d+)|([(),\[\]]))"""
+)
 
 _SPELLINGS = {
     "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",

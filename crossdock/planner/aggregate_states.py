@@ -168,12 +168,8 @@ _DOUBLES: dict[str, str] = {
     "regr_syy": f"STRUCT(count UBIGINT, var_pop {_VARIANCE})",
     "regr_sxy": f"STRUCT(count UBIGINT, cov_pop {_COVARIANCE})",
     "regr_slope": _SLOPE,
-    "regr_intercept": (
-        f"STRUCT(count UBIGINT, sum_x DOUBLE, sum_y DOUBLE, slope {_SLOPE})"
-    ),
-    "regr_r2": (
-        f"STRUCT(corr {_CORRELATION}, var_pop_x {_VARIANCE}, var_pop_y {_VARIANCE})"
-    ),
+    "regr_intercept": (f"STRUCT(count UBIGINT, sum_x DOUBLE, sum_y DOUBLE, slope {_SLOPE})"),
+    "regr_r2": (f"STRUCT(corr {_CORRELATION}, var_pop_x {_VARIANCE}, var_pop_y {_VARIANCE})"),
 }
 
 _LAYOUTS: dict[str, Layout] = {

@@ -1,0 +1,214 @@
+"""Runs one stage's fragment for one task, in an engine of its own that sees nothing else."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from crossdock.errors import CrossdockError
+from crossdock.executor.carriers import check_columns
+from crossdock.executor.engine import connect, lock
+from crossdock.executor.failures import FragmentFailed, FragmentInterrupted, classify
+from crossdock.executor.inputs import (
+    OpenSlice,
+    count_read,
+    exchange_query,
+    scan_query,
+    slices_of,
+)
+from crossdock.executor.interrupt import Interrupt
+from crossdock.executor.outputs import check_types, source_of, write_edge, write_result
+from crossdock.executor.sources import LocalSources, Sources
+from crossdock.executor.types import quote
+from crossdock.planner.plan import FileSlice, Stage, StagePlan
+from crossdock.shuffle.spec import SectionFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutput:
+    """What a fragment made, as files in ``folder``, and what it took.
+
+    For the result stage ``sections`` is one file of edge ``RESULT_EDGE``. Bytes are those of table
+    column chunks read and of Parquet written; exchanged input is counted by the collector.
+    """
+
+    folder: Path
+    sections: tuple[SectionFile, ...]
+    rows_in: int
+    bytes_in: int
+    rows_out: int
+    bytes_out: int
+    seconds: float
+    peak_memory: int  # bytes, resident, of this process so far
+
+    def discard(self) -> None:
+        """Delete the files; call when they are uploaded or not wanted."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Executor:
+    """Runs fragments with a worker's memory (bytes) and threads, in folders below ``scratch``."""
+
+    def __init__(
+        self,
+        scratch: Path,
+        memory_bytes: int,
+        threads: int,
+        *,
+        sources: Sources | None = None,
+    ) -> None:
+        self._scratch = scratch
+        self._memory = memory_bytes
+        self._threads = threads
+        self._sources = sources or LocalSources()
+
+    def run(
+        self,
+        plan: StagePlan,
+        stage: int,
+        task_index: int,
+        files: Mapping[int, Sequence[Path]],
+        *,
+        interrupt: Interrupt | None = None,
+    ) -> TaskOutput:
+        """Run the fragment of ``stage`` once; ``files`` are the sections of each inbound edge.
+
+        Raises ``FragmentFailed`` with the record of the error, ``FragmentInterrupted`` if stopped.
+        Nothing is left on disk when it raises.
+        """
+        run = _Run(plan, plan.stages[stage], task_index, files, self._sources)
+        interrupt = interrupt or Interrupt()
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        prefix = f"{stage}-{task_index}-"
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self._scratch)).absolute()
+        try:
+            return self._run(run, folder, interrupt)
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if not isinstance(error, (duckdb.Error, CrossdockError, OSError, MemoryError)):
+                raise
+            if interrupt.fired:
+                raise FragmentInterrupted("the fragment was stopped") from error
+            raise FragmentFailed(classify(error, run.inputs)) from error
+
+    def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:
+        interrupt.check()
+        with connect(
+            folder,
+            memory_bytes=self._memory,
+            threads=self._threads,
+            ordered=run.stage.ordered or run.plan.one_task,
+            session=run.plan.session,
+        ) as connection:
+            interrupt.bind(connection)
+            try:
+                return run.output(connection, folder, interrupt)
+            finally:
+                interrupt.bind(None)
+
+
+class _Run:
+    """One run of one fragment: its inputs, its connection's views, its output."""
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        stage: Stage,
+        task_index: int,
+        files: Mapping[int, Sequence[Path]],
+        sources: Sources,
+    ) -> None:
+        self.plan = plan
+        self.stage = stage
+        self._edges = {edge.edge: edge for edge in plan.edges}
+        self._slices: list[tuple[FileSlice, ...]] = [
+            slices_of(scan, task_index) for scan in stage.scans
+        ]
+        self._files = files
+        self._sources = sources
+        self._rows_in = 0
+        self._bytes_in = 0
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the table files read."""
+        return [slice.path for slices in self._slices for slice in slices]
+
+    def output(
+        self, connection: duckdb.DuckDBPyConnection, folder: Path, interrupt: Interrupt
+    ) -> TaskOutput:
+        started = time.perf_counter()
+        target = folder / "out"
+        target.mkdir()
+        allowed = self._open_scans(connection, folder) + self._open_exchanges(connection)
+        lock(connection, allowed, folder)
+        interrupt.check()
+        sections = self._write(connection, target, interrupt)
+        self._confirm_sources()
+        return TaskOutput(
+            folder=folder,
+            sections=sections,
+            rows_in=self._rows_in,
+            bytes_in=self._bytes_in,
+            rows_out=sum(section.rows for section in sections),
+            bytes_out=sum(section.size for section in sections),
+            seconds=time.perf_counter() - started,
+            peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+    def _open_scans(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Path]:
+        allowed: list[Path] = []
+        for scan, slices in zip(self.stage.scans, self._slices, strict=True):
+            opened = [
+                OpenSlice(each, self._sources.open(each, scan.columns, folder)) for each in slices
+            ]
+            allowed += [each.path for each in opened]
+            rows, size = count_read(connection, scan, opened)
+            self._rows_in += rows
+            self._bytes_in += size
+            # A one-task plan runs the user's own text, which knows the catalog's names.
+            name = scan.table if self.plan.one_task else scan.name
+            query = scan_query(connection, scan, opened)
+            connection.execute(f"CREATE VIEW {quote(name)} AS {query}")
+        return allowed
+
+    def _open_exchanges(self, connection: duckdb.DuckDBPyConnection) -> list[Path]:
+        allowed: list[Path] = []
+        for exchange in self.stage.exchanges:
+            files = self._files.get(exchange.edge, ())
+            allowed += files
+            query = exchange_query(self._edges[exchange.edge].columns, files)
+            connection.execute(f"CREATE VIEW {quote(exchange.name)} AS {query}")
+        return allowed
+
+    def _write(
+        self, connection: duckdb.DuckDBPyConnection, target: Path, interrupt: Interrupt
+    ) -> tuple[SectionFile, ...]:
+        columns = self.stage.columns
+        names = () if self.stage.outputs else tuple(each.name for each in self.plan.columns)
+        check_columns(columns, names)
+        source = source_of(self.stage.fragment, columns)
+        check_types(connection, source, columns)
+        if not self.stage.outputs:
+            return write_result(connection, source, columns, target)
+        if len(self.stage.outputs) > 1:
+            # Run once for all edges: two runs need not give the same rows.
+            connection.execute(f"CREATE TEMP TABLE crossdock_output AS SELECT * FROM {source}")
+            source = "crossdock_output"
+        sections: list[SectionFile] = []
+        for number in self.stage.outputs:
+            interrupt.check()
+            sections += write_edge(connection, source, self._edges[number], target)
+        return tuple(sections)
+
+    def _confirm_sources(self) -> None:
+        for slices in self._slices:
+            for slice in slices:
+                self._sources.confirm(slice)
