@@ -1,0 +1,203 @@
+"""From a user's statement to DuckDB's bound plan, or to an error in the user's terms.
+
+A planner connection holds a shadow of the tables a statement names and no data. What would differ
+between workers is fixed here: parameters, file references and the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import duckdb
+
+from crossdock.catalog import Catalog, TableMeta
+from crossdock.errors import SettingError, SqlError
+from crossdock.planner.file_references import FileReferences
+from crossdock.planner.optimizer_rules import disabled_optimizers
+from crossdock.planner.parameters import Literals, Parameters, match_parameters
+from crossdock.planner.pinning import Clock, clock_keyword, is_volatile
+from crossdock.planner.plan import ResultColumn
+from crossdock.planner.rewriting import Rewriting
+from crossdock.planner.shadow import ShadowTables
+from crossdock.planner.sql_errors import EngineError, sql_error
+from crossdock.planner.statements import parse_one, refuse_unsupported
+from crossdock.planner.syntax import Node, Syntax, cte_names, table_path, walk
+
+SESSION_SETTINGS = ("TimeZone", "Calendar")
+_PLAN = (
+    "SELECT json_serialize_plan($1, "
+    "skip_null := true, skip_empty := true, skip_default := true, optimize := true)"
+)
+_LOCKED = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "threads": "1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundStatement:
+    """A statement that means the same on every worker."""
+
+    sql: str  # no parameters, no file references, no clock; else the user's own text
+    plan: Mapping[str, Any] | None  # DuckDB's serialised logical plan
+    reason: str = ""  # why there is no plan
+    columns: tuple[ResultColumn, ...]
+    tables: Mapping[str, TableMeta]  # by the names used in ``sql``
+    session: tuple[tuple[str, str], ...]  # DuckDB settings that travel with the plan
+    volatile: bool = False  # random() and kin: two runs differ
+
+
+class Binder:
+    """Binds statements against a catalog. Safe to share between threads; binds one at a time.
+
+    Args:
+        catalog: tables that statements may name.
+        timezone: session time zone; None: the machine's.
+
+    Raises:
+        SettingError: the time zone is unknown.
+    """
+
+    def __init__(self, catalog: Catalog, *, timezone: str | None = None) -> None:
+        self._catalog = catalog
+        self._connection = duckdb.connect(config=dict(_LOCKED))
+        self._lock = Lock()
+        if timezone is not None:
+            _set_timezone(self._connection, timezone)
+        disabled = disabled_optimizers(self._connection)
+        self._connection.execute(f"SET disabled_optimizers = '{disabled}'")
+        settings = ", ".join(f"current_setting('{name}')" for name in SESSION_SETTINGS)
+        values = self._connection.execute(f"SELECT {settings}").fetchall()[0]
+        self._session = tuple(zip(SESSION_SETTINGS, map(str, values), strict=True))
+        self._syntax = Syntax(self._connection)
+        self._shadow = ShadowTables(self._connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def bind(self, sql: str, parameters: Parameters = None) -> BoundStatement:
+        """Bind one SELECT.
+
+        Args:
+            sql: the statement.
+            parameters: a sequence for ``?`` and ``$1``, a mapping for ``$name``.
+
+        Raises:
+            SqlError: refused, with DuckDB's reason and the place in ``sql``.
+            TableError: a table's files cannot be read.
+        """
+        with self._lock:
+            try:
+                return self._bind(sql, parameters)
+            except RecursionError as error:
+                raise SqlError("the statement is nested too deeply") from error
+
+    def _bind(self, sql: str, parameters: Parameters) -> BoundStatement:
+        statement = parse_one(self._syntax, self._connection, sql)
+        named = {path[-1].lower() for node in walk(statement) if (path := table_path(node))}
+        taken = cte_names(statement) | named
+        known = frozenset(name for name in taken if self._catalog.has(name))
+        refuse_unsupported(statement, sql, known | cte_names(statement))
+        values = match_parameters(statement, parameters)
+        references = FileReferences(sql, taken, self._catalog.has, values)
+        rewriting = Rewriting(self._syntax, sql, statement)
+        rewriting.apply(references.change)
+        tables = self._tables(named & known, references)
+        hidden = _column_names(statement, tables.values())
+        clock = Clock(self._connection, self._syntax)
+        literals = Literals(self._connection)
+        rewriting.inline({n: literals.of(v, n) for n, v in values.items()})
+        rewriting.apply(lambda node: clock.pin(node, sql, hidden))
+        text = rewriting.text()
+        self._shadow.ensure(tables.values())
+        return self._bound(text, tables, rewriting, hidden)
+
+    def _bound(
+        self,
+        text: str,
+        tables: Mapping[str, TableMeta],
+        rewriting: Rewriting,
+        hidden: frozenset[str],
+    ) -> BoundStatement:
+        plan, refusal = self._plan(text)
+        try:
+            described = self._connection.execute(f"DESCRIBE {text}").fetchall()
+        except duckdb.Error as error:
+            raise self._sql_error(refusal, error, text, rewriting) from error
+        statement = rewriting.original
+        ambiguous = any(clock_keyword(node, rewriting.sql) in hidden for node in walk(statement))
+        return BoundStatement(
+            sql=text,
+            plan=plan,
+            reason=refusal.reason if refusal else "",
+            columns=tuple(ResultColumn(name=name, type=kind) for name, kind, *_ in described),
+            tables=tables,
+            session=self._session,
+            volatile=ambiguous or is_volatile(statement),
+        )
+
+    def _tables(self, names: set[str], references: FileReferences) -> dict[str, TableMeta]:
+        catalogued = (self._catalog.get(name) for name in sorted(names))
+        tables = {table.name: table for table in catalogued}
+        for found, name in references.named.items():
+            tables[name] = self._catalog.read(name, found.sources, found.options)
+        return tables
+
+    def _plan(self, text: str) -> tuple[dict[str, Any] | None, EngineError | None]:
+        (answer,) = self._connection.execute(_PLAN, [text]).fetchall()[0]
+        # The engine writes NAN where JSON readers take NaN at best.
+        document = json.loads(re.sub(r'"value":NAN\b', '"value":NaN', answer))
+        if document["error"]:
+            return None, EngineError.of(document)
+        plan: dict[str, Any] = document["plans"][0]
+        return plan, None
+
+    def _sql_error(
+        self, refusal: EngineError | None, error: duckdb.Error, text: str, rewriting: Rewriting
+    ) -> SqlError:
+        if refusal is None:
+            return SqlError(str(error).split("\n\nLINE ")[0])
+        reason = refusal.reason
+        if refusal.missing_table:
+            reason = self._missing_table(refusal.missing_table)
+        position = rewriting.origin(text, refusal.position) if refusal.position else None
+        return sql_error(reason, rewriting.sql, position)
+
+    def _missing_table(self, name: str) -> str:
+        close = self._catalog.nearest(name)
+        if close:
+            candidates = " or ".join(f'"{candidate}"' for candidate in close)
+            return f"Table with name {name} does not exist!\nDid you mean {candidates}?"
+        known = self._catalog.names()
+        hint = f"Known tables: {', '.join(known[:10])}" if known else "No tables are known"
+        return (
+            f"Table with name {name} does not exist!\n{hint}; a file is named FROM 'path.parquet'"
+        )
+
+
+def _set_timezone(connection: duckdb.DuckDBPyConnection, timezone: str) -> None:
+    quoted = timezone.replace("'", "''")
+    try:
+        connection.execute(f"SET TimeZone = '{quoted}'")
+    except duckdb.Error as error:
+        reason = str(error).split("\n\nLINE ")[0]
+        raise SettingError(f"timezone {timezone!r}: {reason}") from error
+
+
+def _column_names(statement: Node, tables: Any) -> frozenset[str]:
+    """Lower-case names that a column may have anywhere in the statement."""
+    names = {column.name.lower() for table in tables for column in table.columns}
+    for node in walk(statement):
+        names.update(str(alias).lower() for alias in node.get("column_name_alias", ()))
+        names.add(str(node.get("alias", "")).lower())
+    for entry in (e for n in walk(statement) for e in n.get("cte_map", {}).get("map", ())):
+        names.update(str(alias).lower() for alias in entry["value"].get("aliases", ()))
+    return frozenset(names - {""})

@@ -1,0 +1,155 @@
+"""Which statements are taken, and in what words the others are refused."""
+
+from __future__ import annotations
+
+import duckdb
+
+from crossdock.errors import SqlError
+from crossdock.planner.sql_errors import EngineError, Position, sql_error
+from crossdock.planner.syntax import Node, Syntax, table_path, walk
+
+#: Table functions that read no file, no network and nothing of the planner's own state.
+TABLE_FUNCTIONS = frozenset(
+    {
+        "generate_series",
+        "icu_calendar_names",
+        "json_each",
+        "json_tree",
+        "pg_timezone_names",
+        "range",
+        "repeat",
+        "repeat_row",
+        "test_all_types",
+        "test_vector_types",
+        "unnest",
+    }
+)
+PARQUET_FUNCTIONS = frozenset({"read_parquet", "parquet_scan"})
+_FILE_FUNCTION_PREFIXES = ("read_", "sniff_", "parquet_", "glob", "arrow_", "pandas_", "python_")
+_SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "system", "temp"})
+_SYSTEM_PREFIXES = ("duckdb_", "pg_", "sqlite_", "pragma_")
+
+_TABLES_HINT = "name tables with `crossdock tables add` or connect(tables=...)"
+_SHOWN = {
+    "DESCRIBE": "see a table's columns with `crossdock tables describe`",
+    "SHOW": "list tables with `crossdock tables list`",
+    "SUMMARIZE": "write the aggregates you need as a SELECT",
+}
+_ADVICE = {
+    "ALTER": _TABLES_HINT,
+    "ATTACH": "databases cannot be attached; only Parquet is read for now",
+    "CALL": "only SELECT statements run",
+    "COPY": "fetch the rows of a SELECT and write them where you need them",
+    "CREATE": f"{_TABLES_HINT}, or use WITH for a named subquery",
+    "CREATE_FUNC": "use WITH, or write the expression out",
+    "DELETE": "tables are read only",
+    "DROP": "remove tables with `crossdock tables remove`",
+    "EXECUTE": "pass parameters to execute() instead of preparing",
+    "EXPLAIN": "use the client's or the command line's explain",
+    "EXPORT": "fetch the rows of a SELECT and write them where you need them",
+    "INSERT": "tables are read only; write Parquet files and name them as a table",
+    "LOAD": "extensions cannot be installed or loaded",
+    "MERGE_INTO": "tables are read only",
+    "PRAGMA": "settings are given to connect() or the command line",
+    "PREPARE": "pass parameters to execute() instead of preparing",
+    "SET": "settings are given to connect() or the command line",
+    "TRANSACTION": "every statement runs on its own",
+    "UPDATE": "tables are read only",
+    "VARIABLE_SET": "settings are given to connect() or the command line",
+}
+
+
+def parse_one(syntax: Syntax, connection: duckdb.DuckDBPyConnection, sql: str) -> Node:
+    """The tree of the one SELECT in ``sql``.
+
+    Raises:
+        SqlError: syntax, no statement, several, or one that is not a query.
+    """
+    if "\0" in sql:
+        raise SqlError("the statement holds a NUL character; write chr(0) instead")
+    try:
+        statements = syntax.parse(sql)
+    except EngineError as error:
+        if error.kind == "not implemented" and error.position is None:
+            raise _not_a_query(connection, sql, error) from error
+        raise sql_error(error.reason, sql, error.position) from error
+    if not statements:
+        raise SqlError("the statement is empty")
+    if len(statements) > 1:
+        raise _several(len(statements))
+    return statements[0]
+
+
+def _several(count: int) -> SqlError:
+    return SqlError(f"one statement at a time: there are {count} here; run them one by one")
+
+
+def _not_a_query(connection: duckdb.DuckDBPyConnection, sql: str, error: EngineError) -> SqlError:
+    statements = connection.extract_statements(sql)
+    if len(statements) > 1:
+        return _several(len(statements))
+    kind = statements[0].type.name if statements else ""
+    if kind == "MULTI":
+        return SqlError(
+            "PIVOT without a list of values is not supported yet; "
+            "list them: PIVOT ... ON column IN (value, ...) USING ..."
+        )
+    if kind in ("SELECT", ""):
+        return sql_error(error.reason, sql, error.position)
+    words = sql.split(maxsplit=1)[0].upper().rstrip(";(")
+    advice = _ADVICE.get(kind, "only SELECT statements run")
+    return SqlError(f"{words} statements are not taken: {advice}")
+
+
+def refuse_unsupported(statement: Node, sql: str, known: frozenset[str]) -> None:
+    """Refuse what would read outside Parquet tables, or the planner's own state.
+
+    ``known`` are lower-case names that tables and WITH entries may have.
+
+    Raises:
+        SqlError: naming the function, view or statement.
+    """
+    for node in walk(statement):
+        kind = node.get("type")
+        if kind == "SHOW_REF":
+            word = _show_word(node)
+            raise SqlError(f"{word} is not supported yet: {_SHOWN[word]}")
+        if kind == "TABLE_FUNCTION":
+            _refuse_function(node, sql)
+        if kind == "BASE_TABLE":
+            _refuse_system_table(node, sql, known)
+
+
+def _show_word(node: Node) -> str:
+    kind = str(node.get("show_type", "DESCRIBE"))
+    if kind == "SUMMARY":
+        return "SUMMARIZE"
+    return "SHOW" if kind.startswith("SHOW") else "DESCRIBE"
+
+
+def position_of(node: Node) -> Position | None:
+    if "query_location" not in node:
+        return None
+    return Position(node["query_location"], node.get("query_location_length", 1))
+
+
+def _refuse_function(node: Node, sql: str) -> None:
+    name = str(node["function"]["qualified_name"]["path"][-1])
+    bare = name.lower()
+    if bare in TABLE_FUNCTIONS or bare in PARQUET_FUNCTIONS:
+        return
+    if bare.startswith(_FILE_FUNCTION_PREFIXES):
+        reason = f"{name}() is not available: only Parquet is read for now, by read_parquet()"
+    else:
+        reason = f"the table function {name}() is not available"
+    raise sql_error(reason, sql, position_of(node))
+
+
+def _refuse_system_table(node: Node, sql: str, known: frozenset[str]) -> None:
+    *qualifiers, name = (part.lower() for part in table_path(node))
+    if name in known and not qualifiers:
+        return
+    if _SYSTEM_SCHEMAS.intersection(qualifiers) or name.startswith(_SYSTEM_PREFIXES):
+        written = ".".join(table_path(node))
+        reason = f"the system view {written} is not available; {_SHOWN['SHOW']}"
+        raise sql_error(reason, sql, position_of(node))
