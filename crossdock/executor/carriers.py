@@ -36,9 +36,32 @@ from crossdock.planner.aggregate_states import bound_arguments, state_layout
 from crossdock.planner.plan import CarriedColumn
 
 _UNCHANGED = frozenset(
-    """BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE
-    DECIMAL VARCHAR BLOB UUID DATE TIME TIME_NS TIMESTAMP TIMESTAMP_NS TIMESTAMPTZ_NS JSON GEOMETRY
-    VARIANT""".split()
+    [
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL",
+        "VARCHAR",
+        "BLOB",
+        "UUID",
+        "DATE",
+        "TIME",
+        "TIME_NS",
+        "TIMESTAMP",
+        "TIMESTAMP_NS",
+        "TIMESTAMPTZ_NS",
+        "JSON",
+        "GEOMETRY",
+        "VARIANT",
+    ]
 ) | {"TIMESTAMP WITH TIME ZONE", '"NULL"'}
 _AS_TEXT = frozenset({"TIME WITH TIME ZONE", "BIT", "BIGNUM", "ENUM"})
 _AS_TIMESTAMP = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
