@@ -1,7 +1,7 @@
 """Frozen relational nodes and expressions: DuckDB's bound plan, decoded.
 
 A node states its children and what it adds; ``types`` are the SQL types of its output columns, which
-are positional. Expressions refer to a child's output by position (``ColumnRef``); in a join the
+are positional, and computed once. Expressions refer to a child's output by position (``ColumnRef``); in a join the
 left child's columns come first, then the right child's.
 Type texts are DuckDB's own (``DECIMAL(12,2)``, ``STRUCT("a" INTEGER)``).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 # -- expressions -----------------------------------------------------------------------------------
 
@@ -180,7 +181,7 @@ class JoinKind(StrEnum):
     MARK = "MARK"  # IN / ANY as a value: left columns, then one BOOLEAN with SQL's NULL rules
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scan:
     """Read columns of a catalog table. ``emit`` picks output from ``columns`` after filtering."""
 
@@ -191,12 +192,12 @@ class Scan:
     emit: tuple[int, ...] = ()
     source: str = ""  # name to read from in a fragment (a ScanInput's); "" is the table itself
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(self.column_types[i] for i in self.emit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Input:
     """Rows that arrive from another stage under ``name``; placed by distribution."""
 
@@ -204,23 +205,23 @@ class Input:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Filter:
     child: Relation
     predicates: tuple[Expression, ...]
     emit: tuple[int, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(self.child.types[i] for i in self.emit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Project:
     child: Relation
     expressions: tuple[Expression, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(e.type for e in self.expressions)
 
@@ -235,7 +236,7 @@ class JoinCondition:
     right: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Join:
     kind: JoinKind
     left: Relation
@@ -245,7 +246,7 @@ class Join:
     left_emit: tuple[int, ...] = ()
     right_emit: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         left = tuple(self.left.types[i] for i in self.left_emit)
         right = tuple(self.right.types[i] for i in self.right_emit)
@@ -258,27 +259,27 @@ class Join:
         return left + right
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CrossProduct:
     left: Relation
     right: Relation
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.left.types + self.right.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PositionalJoin:
     left: Relation
     right: Relation
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.left.types + self.right.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AsofJoin:
     kind: JoinKind
     left: Relation
@@ -287,24 +288,26 @@ class AsofJoin:
     left_emit: tuple[int, ...]
     right_emit: tuple[int, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(self.left.types[i] for i in self.left_emit) + tuple(
             self.right.types[i] for i in self.right_emit
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Aggregate:
     """Outputs: groups, then aggregates, then one BIGINT per entry of ``groupings``."""
 
     child: Relation
     groups: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
-    sets: tuple[tuple[int, ...], ...] = ()  # grouping sets as indexes into groups; () = one full set
+    sets: tuple[
+        tuple[int, ...], ...
+    ] = ()  # grouping sets as indexes into groups; () = one full set
     groupings: tuple[tuple[int, ...], ...] = ()  # GROUPING(...) calls
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return (
             tuple(g.type for g in self.groups)
@@ -313,7 +316,7 @@ class Aggregate:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartialAggregate:
     """Engine states instead of values: groups, [grouping id BIGINT], one state per aggregate."""
 
@@ -323,7 +326,7 @@ class PartialAggregate:
     sets: tuple[tuple[int, ...], ...] = ()
     with_grouping_id: bool = False
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         identity = ("BIGINT",) if self.with_grouping_id else ()
         return (
@@ -333,7 +336,7 @@ class PartialAggregate:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FinalAggregate:
     """Combine and finalize states; same outputs as the ``Aggregate`` it completes."""
 
@@ -344,7 +347,7 @@ class FinalAggregate:
     groupings: tuple[tuple[int, ...], ...] = ()
     with_grouping_id: bool = False
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return (
             self.group_types
@@ -353,37 +356,37 @@ class FinalAggregate:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Window:
     """Child columns, then one per call."""
 
     child: Relation
     calls: tuple[WindowCall, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.child.types + tuple(c.type for c in self.calls)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Distinct:
     child: Relation
     targets: tuple[Expression, ...]
     on: bool = False  # DISTINCT ON
     order: tuple[SortKey, ...] = ()
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.child.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Order:
     child: Relation
     keys: tuple[SortKey, ...]
     emit: tuple[int, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(self.child.types[i] for i in self.emit)
 
@@ -397,7 +400,7 @@ class LimitBound:
     expression: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limit:
     """Over an ``Order`` child the order is kept."""
 
@@ -405,12 +408,12 @@ class Limit:
     limit: LimitBound | None
     offset: LimitBound | None
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.child.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TopN:
     child: Relation
     keys: tuple[SortKey, ...]
@@ -418,23 +421,23 @@ class TopN:
     offset: int
     emit: tuple[int, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(self.child.types[i] for i in self.emit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SetOperation:
     kind: str  # UNION, EXCEPT, INTERSECT
     all: bool
     children: tuple[Relation, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.children[0].types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cte:
     """``definition`` is computed once; ``body`` refers to it by ``index``."""
 
@@ -442,30 +445,30 @@ class Cte:
     definition: Relation
     body: Relation
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.body.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CteRef:
     index: int
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecursiveCte:
     index: int
     all: bool
     anchor: Relation
     step: Relation
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.anchor.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Values:
     """Constant rows; no rows at all is an empty result of these types."""
 
@@ -473,7 +476,7 @@ class Values:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpressionRows:
     """One row per entry for each child row (VALUES with expressions)."""
 
@@ -482,14 +485,14 @@ class ExpressionRows:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OneRow:
     """SELECT without FROM."""
 
     types: tuple[str, ...] = ("INTEGER",)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableFunction:
     """range, generate_series and other file-less functions with constant arguments."""
 
@@ -500,22 +503,22 @@ class TableFunction:
     filters: tuple[Expression, ...]
     emit: tuple[int, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return tuple(self.column_types[i] for i in self.emit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sample:
     child: Relation
     clause: str  # what stands after USING SAMPLE
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.child.types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unnest:
     """Child columns, then one per unnested list."""
 
@@ -523,7 +526,7 @@ class Unnest:
     lists: tuple[Expression, ...]
     list_types: tuple[str, ...]
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         return self.child.types + self.list_types
 
