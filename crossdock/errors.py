@@ -32,6 +32,14 @@ class CrossdockError(Exception):
     """Base of everything raised on purpose."""
 
 
+#: PEP 249's name for it.
+Error = CrossdockError
+
+
+class Warning(Exception):
+    """Part of PEP 249; nothing is warned of this way."""
+
+
 class InterfaceError(CrossdockError):
     """A connection or cursor is used in a way it does not offer, such as after ``close``."""
 

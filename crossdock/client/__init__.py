@@ -1,0 +1,1 @@
+"""The Python interface: connections, cursors, rows, receipts."""

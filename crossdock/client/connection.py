@@ -1,0 +1,188 @@
+"""PEP 249 connections over the local platform."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossdock.catalog import Catalog, Source
+from crossdock.client.cursor import Cursor, Parameters
+from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run
+from crossdock.client.statements import Room
+from crossdock.errors import InterfaceError, NotSupportedError, SettingError
+from crossdock.planner import PlannerOptions, StagePlan, plan_query
+from crossdock.planner.binder import Binder
+from crossdock.settings import Settings, from_environment, with_values
+
+if TYPE_CHECKING:
+    from crossdock.client.driver import Driver
+
+#: In the working directory, unless ``home`` or CROSSDOCK_HOME says otherwise.
+DEFAULT_HOME = ".crossdock"
+HOME_VARIABLE = "CROSSDOCK_HOME"
+
+
+def connect(
+    *,
+    home: str | os.PathLike[str] | None = None,
+    tables: Mapping[str, Source] | None = None,
+    workers: int | None = None,
+    exchange: str = "auto",
+    **settings: object,
+) -> Connection:
+    """Open a connection; workers start with the first query that needs them.
+
+    Args:
+        home: folder of state, queues, exchange objects and named tables (``.crossdock``).
+        tables: names for a path, a glob, a folder, a list of paths or a ``pyarrow.Table``.
+        workers: workers at once.
+        exchange: ``s3qs`` (queues, early start), ``batch`` (barrier, no queues) or ``auto``.
+        **settings: any other setting of ``crossdock.settings.FIELDS``. What is not given comes
+            from the ``CROSSDOCK_*`` variables, then from the defaults.
+
+    Raises:
+        SettingError: a setting is unknown or out of range.
+        TableError: a table cannot be read.
+
+    Example:
+        >>> with crossdock.connect(tables={"t": "data/*.parquet"}) as con:
+        ...     con.execute("SELECT count(*) FROM t").fetchone()
+    """
+    given = dict(settings)
+    if workers is not None:
+        given["workers"] = workers
+    if exchange != "auto":
+        given["exchange"] = exchange
+    values = with_values(from_environment(os.environ), given)
+    folder = Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
+    return Connection(folder.absolute(), values, tables or {})
+
+
+class Connection:
+    """A session: its tables, its settings, its workers. Use it in a ``with`` block."""
+
+    def __init__(self, home: Path, settings: Settings, tables: Mapping[str, Source]) -> None:
+        if home.exists() and not home.is_dir():
+            raise SettingError(f"home = {str(home)!r}: there is a file of that name")
+        self.home = home
+        self.settings = settings
+        self._catalog = Catalog(home)
+        self._binder = Binder(self._catalog)
+        self._driver: Driver | None = None
+        self._cursors: set[Cursor] = set()
+        self._lock = threading.Lock()  # binding and opening are one at a time
+        self._closed = False
+        try:
+            for name, source in tables.items():
+                self._catalog.add(name, source)
+        except BaseException:
+            self._catalog.close()
+            raise
+
+    @property
+    def tables(self) -> Catalog:
+        """The tables of this connection; ``add``, ``remove``, ``names``, ``get``."""
+        return self._catalog
+
+    # -- PEP 249 -----------------------------------------------------------------------------------
+
+    def cursor(self, *, on_progress: OnProgress | None = None) -> Cursor:
+        """A new cursor; ``on_progress`` hears of the tasks of a distributed query."""
+        self._open()
+        cursor = Cursor(self, on_progress)
+        self._cursors.add(cursor)
+        return cursor
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
+        """``cursor().execute(sql, parameters)``."""
+        cursor = self.cursor()
+        try:
+            return cursor.execute(sql, parameters)
+        except BaseException:
+            cursor.close()
+            raise
+
+    def commit(self) -> None:
+        """No effect: nothing is written."""
+        self._open()
+
+    def rollback(self) -> None:
+        """Raises ``NotSupportedError``: there are no transactions."""
+        raise NotSupportedError("crossdock reads only; there is nothing to roll back")
+
+    def close(self) -> None:
+        """Cancel what runs, end the workers, delete results; closing again is no error."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            for cursor in tuple(self._cursors):
+                cursor.cancel()
+                cursor.close()
+        finally:
+            if self._driver is not None:
+                self._driver.close()
+            self._catalog.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # -- beyond PEP 249 ----------------------------------------------------------------------------
+
+    def explain(self, sql: str, parameters: Parameters | None = None) -> StagePlan:
+        """The stage plan of a query, which is not run."""
+        self._open()
+        with self._lock:
+            bound = self._binder.bind(sql, parameters)
+            return plan_query(bound, self._options())
+
+    @property
+    def platform(self) -> Driver:
+        """The local platform, opened at its first use."""
+        self._open()
+        with self._lock:
+            if self._driver is None:
+                from crossdock.local import LocalPlatform
+
+                self._driver = LocalPlatform(self.home, self.settings)
+            return self._driver
+
+    def _begin(
+        self, sql: str, parameters: Parameters | None, on_progress: OnProgress | None
+    ) -> Run:
+        plan = self.explain(sql, parameters)
+        if plan.one_task:
+            return OneTaskRun(self.platform, plan, self._room(everything=True))
+        return DistributedRun(
+            self.platform, plan, self._room(everything=False), on_progress=on_progress
+        )
+
+    def _room(self, *, everything: bool) -> Room:
+        """What a statement of this process may use; beside workers, one worker's share."""
+        workers = self.settings.worker_count if everything else 1
+        return Room(
+            scratch=self.home / "scratch",
+            threads=workers * self.settings.worker_threads,
+            memory=workers * self.settings.memory_per_worker,
+        )
+
+    def _options(self) -> PlannerOptions:
+        return PlannerOptions(
+            workers=self.settings.worker_count,
+            partitions=self.settings.partitions,
+            single_task_limit=self.settings.single_task_limit,
+            broadcast_bytes=self.settings.broadcast_bytes,
+        )
+
+    def _forget(self, cursor: Cursor) -> None:
+        self._cursors.discard(cursor)
+
+    def _open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the connection is closed")

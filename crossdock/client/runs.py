@@ -1,0 +1,189 @@
+"""One execution of a planned query: in process, or by workers that a platform drives."""
+
+from __future__ import annotations
+
+import resource
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+from coordinator_state.ids import QueryId
+from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus
+from crossdock.client import progress
+from crossdock.client.driver import Driver
+from crossdock.client.receipt import Receipt, of_one_task, of_summary
+from crossdock.client.rows import Rows
+from crossdock.client.statements import Room, open_one_task, open_result, result_query
+from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
+from crossdock.planner.plan import StagePlan
+
+OnProgress = Callable[[progress.Progress], None]
+
+
+class Run(ABC):
+    """What a cursor holds while a query is open."""
+
+    def __init__(self, driver: Driver, plan: StagePlan, room: Room) -> None:
+        self.plan = plan
+        self._driver = driver
+        self._room = room
+        self._rows: Rows | None = None
+        self._began = time.perf_counter()
+        self._seconds = 0.0  # to the last row, once it was read
+        self._used_before = dict(driver.usage())
+        self.query_id = self._register()
+
+    @abstractmethod
+    def _register(self) -> QueryId:
+        """Make the query known."""
+
+    @abstractmethod
+    def start(self) -> Rows:
+        """Run until rows can be read. Raises ``QueryFailed``, ``QueryCancelled``."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Ask for an end, from any thread; ``start`` or the next fetch then raises."""
+
+    @property
+    @abstractmethod
+    def receipt(self) -> Receipt:
+        """As far as the query has come."""
+
+    def close(self) -> None:
+        """Free what the run holds; its rows cannot be read any more."""
+        if self._rows is not None:
+            self._rows.close()
+
+    @property
+    def _elapsed(self) -> float:
+        return self._seconds or time.perf_counter() - self._began
+
+    def _usage(self) -> Mapping[str, int]:
+        """Requests of this process since the query began."""
+        before = self._used_before
+        now = self._driver.usage()
+        return {kind: n - before.get(kind, 0) for kind, n in now.items() if n > before.get(kind, 0)}
+
+
+class OneTaskRun(Run):
+    """The user's own text in this process, with the threads and memory of all workers."""
+
+    def __init__(self, driver: Driver, plan: StagePlan, room: Room) -> None:
+        self._status = QueryStatus.RUNNING
+        super().__init__(driver, plan, room)
+
+    def _register(self) -> QueryId:
+        return self._driver.begin_in_process(self.plan)
+
+    def start(self) -> Rows:
+        try:
+            self._rows = open_one_task(self.plan, self._room, self._end)
+            self._rows.start(self.plan.stages[-1].fragment)
+        except BaseException as error:
+            self._end(0, error)
+            raise
+        return self._rows
+
+    def cancel(self) -> None:
+        if self._rows is not None:
+            self._rows.interrupt()
+
+    @property
+    def receipt(self) -> Receipt:
+        return of_one_task(
+            query_id=self.query_id,
+            status=self._status.value,
+            label=self.plan.stages[-1].label,
+            seconds=self._elapsed,
+            rows=self._rows.count if self._rows else 0,
+            bytes_in=self.plan.scanned_bytes,
+            peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            usage=self._usage(),
+        )
+
+    def _end(self, rows: int, error: BaseException | None) -> None:
+        if self._status is not QueryStatus.RUNNING:
+            return
+        self._seconds = self._elapsed
+        self._status = _status_of(error)
+        record = _record_of(error) if error else None
+        self._driver.end_in_process(self.query_id, self._status, rows=rows, error=record)
+
+
+class DistributedRun(Run):
+    """Stages on workers; the rows are read from the result objects the query ended with."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        plan: StagePlan,
+        room: Room,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._on_progress = on_progress
+        super().__init__(driver, plan, room)
+
+    def _register(self) -> QueryId:
+        return self._driver.submit(self.plan)
+
+    def start(self) -> Rows:
+        try:
+            record = self._driver.wait(self.query_id, self._report)
+        except BaseException:
+            self._driver.cancel(self.query_id)
+            raise
+        self._seconds = self._elapsed
+        _raise_unless_succeeded(record)
+        files = self._driver.result_files(record)
+        self._rows = open_result(self.plan, files, self._room, self._end)
+        self._rows.start(result_query(self.plan.columns, files))
+        return self._rows
+
+    def cancel(self) -> None:
+        self._driver.cancel(self.query_id)
+        if self._rows is not None:
+            self._rows.interrupt()
+
+    @property
+    def receipt(self) -> Receipt:
+        return of_summary(
+            self._driver.progress(self.query_id),
+            labels=[stage.label for stage in self.plan.stages],
+            seconds=self._elapsed,
+            client_usage=self._usage(),
+        )
+
+    def close(self) -> None:
+        super().close()
+        self._driver.discard(self.query_id)
+
+    def _report(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(progress.of_summary(self.plan, self._driver.progress(self.query_id)))
+
+    def _end(self, rows: int, error: BaseException | None) -> None:
+        self._seconds = time.perf_counter() - self._began
+
+
+def _raise_unless_succeeded(record: QueryRecord) -> None:
+    if record.status is QueryStatus.SUCCEEDED:
+        return
+    message = record.error.message if record.error else "no reason was recorded"
+    if record.status is QueryStatus.CANCELLED:
+        raise QueryCancelled(message if record.error else "the query was cancelled")
+    kind = record.error.kind if record.error else ""
+    raise QueryFailed(message, kind=kind, query_id=record.query_id)
+
+
+def _status_of(error: BaseException | None) -> QueryStatus:
+    if error is None:
+        return QueryStatus.SUCCEEDED
+    stopped = isinstance(error, QueryCancelled | KeyboardInterrupt)
+    return QueryStatus.CANCELLED if stopped else QueryStatus.FAILED
+
+
+def _record_of(error: BaseException) -> ErrorRecord:
+    kind = error.kind if isinstance(error, QueryFailed) else type(error).__name__
+    words = str(error) if isinstance(error, CrossdockError) else type(error).__name__
+    return ErrorRecord(kind=kind, message=words, scope="query")

@@ -1,0 +1,117 @@
+"""Statements the client runs itself: a one-task query, and the decoding of a result's files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from crossdock.client.rows import Rows
+from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
+from crossdock.executor.carriers import carrier_type, decode
+from crossdock.executor.engine import connect, lock, text
+from crossdock.executor.failures import classify
+from crossdock.executor.inputs import OpenSlice, scan_query, slices_of
+from crossdock.executor.sources import LocalSources
+from crossdock.executor.types import quote
+from crossdock.planner.plan import ResultColumn, StagePlan
+
+#: Told once how a statement ended: rows read, and the error if one ended it.
+OnEnd = Callable[[int, BaseException | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a statement of the client may use: a folder to spill into, threads, memory in bytes."""
+
+    scratch: Path
+    threads: int
+    memory: int
+
+
+def open_one_task(plan: StagePlan, room: Room, on_end: OnEnd) -> Rows:
+    """The user's own text over the plan's files, ready to ``start`` with ``plan``'s fragment."""
+    stage = plan.stages[-1]
+    sources = LocalSources()
+    paths: list[Path] = []
+
+    def prepare(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+        for scan in stage.scans:
+            opened = [
+                OpenSlice(each, sources.open(each, scan.columns, folder))
+                for each in slices_of(scan, 0)
+            ]
+            paths.extend(each.path for each in opened)
+            query = scan_query(connection, scan, opened)
+            connection.execute(f"CREATE VIEW {quote(scan.table)} AS {query}")
+
+    return _open(plan, room, prepare, paths, on_end)
+
+
+def open_result(plan: StagePlan, files: Sequence[Path], room: Room, on_end: OnEnd) -> Rows:
+    """A distributed result's files, ready to ``start`` with ``result_query``."""
+    return _open(plan, room, lambda _connection, _folder: None, files, on_end)
+
+
+def result_query(columns: Sequence[ResultColumn], files: Sequence[Path]) -> str:
+    """SELECT of the user's names and types over result files, in their order.
+
+    Names may repeat: they are only labels of the outermost SELECT.
+    """
+    items = ", ".join(
+        f"{decode(f'c{index}', column.type)} AS {quote(column.name)}"
+        for index, column in enumerate(columns)
+    )
+    if files:
+        listed = ", ".join(text(str(path)) for path in files)
+        return f"SELECT {items} FROM read_parquet([{listed}], hive_partitioning = false)"
+    empty = ", ".join(
+        f"CAST(NULL AS {carrier_type(column.type)}) AS c{index}"
+        for index, column in enumerate(columns)
+    )
+    return f"SELECT {items} FROM (SELECT {empty}) WHERE FALSE"
+
+
+def _open(
+    plan: StagePlan,
+    room: Room,
+    prepare: Callable[[duckdb.DuckDBPyConnection, Path], None],
+    paths: Sequence[Path],
+    on_end: OnEnd,
+) -> Rows:
+    room.scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="client-", dir=room.scratch)).absolute()
+    inputs = [slice.path for scan in plan.stages[-1].scans for slice in slices_of(scan, 0)]
+
+    def translate(error: duckdb.Error) -> CrossdockError:
+        if isinstance(error, duckdb.InterruptException):
+            return QueryCancelled("the query was cancelled")
+        record = classify(error, inputs)
+        return QueryFailed(record.message, kind=record.kind)
+
+    try:
+        connection = connect(
+            folder,
+            memory_bytes=room.memory,
+            threads=room.threads,
+            ordered=True,
+            session=plan.session,
+        )
+        prepare(connection, folder)
+        lock(connection, paths, folder)
+    except duckdb.Error as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise translate(error) from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Rows(
+        connection,
+        translate=translate,
+        on_end=on_end,
+        on_close=lambda: shutil.rmtree(folder, ignore_errors=True),
+    )
