@@ -6,7 +6,7 @@ import difflib
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -17,7 +17,7 @@ from crossdock.catalog.footers import Footer, FooterCache
 from crossdock.catalog.registry import Entry, Registry
 from crossdock.catalog.schemas import Schema, read_schema
 from crossdock.catalog.sources import FoundFile, find_files
-from crossdock.catalog.tables import TableMeta
+from crossdock.catalog.tables import FileMeta, TableMeta
 from crossdock.errors import TableError
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pa.Table
@@ -116,7 +116,7 @@ class Catalog:
         return TableMeta(
             name=name,
             columns=schema.columns,
-            files=tuple(footer.file for footer in footers),
+            files=tuple(_visible(footer.file, schema) for footer in footers),
             union_by_name=schema.union_by_name,
             hive_types=schema.hive_types,
         )
@@ -188,3 +188,15 @@ def _absolute(source: str) -> str:
     if "://" in source:
         return source
     return os.path.normpath(Path.cwd() / Path(source).expanduser())
+
+
+def _visible(file: FileMeta, schema: Schema) -> FileMeta:
+    """Without statistics of columns that a partition folder's key hides."""
+    hidden = {key.lower() for key, _ in schema.hive_types}
+    if not any(name.lower() in hidden for group in file.row_groups for name in group.stats):
+        return file
+    groups = tuple(
+        replace(group, stats={k: v for k, v in group.stats.items() if k.lower() not in hidden})
+        for group in file.row_groups
+    )
+    return replace(file, row_groups=groups)

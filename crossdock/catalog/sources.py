@@ -59,7 +59,9 @@ def _expand(source: str, base: Path) -> list[str]:
             sorted(_below(path)), f"no Parquet file (*.parquet) below the folder {source}"
         )
     if has_wildcard(source):
-        return _required(_matches(path), f"no Parquet file matches {source}")
+        fixed = Path(*Path(path).parts[: _fixed_parts(path)])
+        hint = "" if fixed.exists() else f": {fixed} does not exist{_nearest(str(fixed))}"
+        return _required(_matches(path), f"no Parquet file matches {source}{hint}")
     raise TableError(f"{source} does not exist{_nearest(path)}")
 
 

@@ -24,7 +24,7 @@ _OTHER_FORMATS = (
 )
 _COMPRESSED = (".gz", ".zst", ".bz2", ".xz")
 #: What a table reference says beside its name and alias.
-_KEPT = ("column_name_alias", "query_location", "query_location_length", "sample")
+_KEPT = ("column_name_alias", "sample")
 _OPTIONS = ("hive_partitioning", "union_by_name")
 
 

@@ -20,7 +20,7 @@ def match_parameters(statement: Node, parameters: Parameters) -> dict[str, Any]:
         SqlError: one is missing, or one has no place in the statement.
     """
     wanted = [str(entry["key"]) for entry in statement.get("named_param_map", ())]
-    given = _given(parameters, positional=all(name.isdigit() for name in wanted))
+    given = _given(parameters, wanted)
     if isinstance(parameters, Mapping):
         _check_names(wanted, given)
     elif len(given) != (count := max((int(name) for name in wanted), default=0)):
@@ -28,10 +28,13 @@ def match_parameters(statement: Node, parameters: Parameters) -> dict[str, Any]:
     return {name: given[name] for name in wanted}
 
 
-def _given(parameters: Parameters, *, positional: bool) -> dict[str, Any]:
+def _given(parameters: Parameters, wanted: Sequence[str]) -> dict[str, Any]:
     if parameters is None:
         return {}
+    positional = all(name.isdigit() for name in wanted)
     if isinstance(parameters, Mapping):
+        if positional and wanted:
+            raise SqlError("the statement has positional parameters (?): pass a list")
         return {str(name).removeprefix("$"): value for name, value in parameters.items()}
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
         raise SqlError("parameters are a list (?, $1) or a dict ($name)")

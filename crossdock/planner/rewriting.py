@@ -9,6 +9,8 @@ from crossdock.planner.sql_errors import EngineError, Position
 from crossdock.planner.statements import position_of
 from crossdock.planner.syntax import Node, Syntax, function_name, walk
 
+#: An alias given by the user, and the place in the text.
+_KEPT = ("alias", "query_location", "query_location_length")
 Change = Callable[[Node], Node | None]
 
 
@@ -41,9 +43,7 @@ class Rewriting:
         by_name = dict(zip(literals, trees, strict=True))
 
         def change(node: Node) -> Node | None:
-            if node.get("class") != "PARAMETER":
-                return None
-            return {**by_name[node["identifier"]], **_position(node)}
+            return by_name[node["identifier"]] if node.get("class") == "PARAMETER" else None
 
         self.apply(change)
         self._tree.pop("named_param_map", None)
@@ -81,7 +81,8 @@ class Rewriting:
         if "select_list" in root:
             pairs = zip(node["select_list"], root["select_list"], strict=True)
             node["select_list"] = [self._named(new, old) for new, old in pairs]
-        return change(node) or node
+        changed = change(node)
+        return node if changed is None else _kept(node) | changed
 
     def _named(self, item: Node, before: Node) -> Node:
         if item == before or before.get("alias") or _spreads(before):
@@ -98,8 +99,9 @@ def _spreads(item: Node) -> bool:
     )
 
 
-def _position(node: Node) -> Node:
-    return {key: node[key] for key in ("query_location", "query_location_length") if key in node}
+def _kept(node: Node) -> Node:
+    """What stays true of a node whatever takes its place."""
+    return {key: node[key] for key in _KEPT if key in node}
 
 
 def _path_to(root: Any, position: Position) -> tuple[Any, ...] | None:

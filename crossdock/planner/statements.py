@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 
 from crossdock.errors import SqlError
@@ -72,6 +74,8 @@ def parse_one(syntax: Syntax, connection: duckdb.DuckDBPyConnection, sql: str) -
     except EngineError as error:
         if error.kind == "not implemented" and error.position is None:
             raise _not_a_query(connection, sql, error) from error
+        if "max_expression_depth" in error.reason:
+            raise SqlError("the statement is nested too deeply (1,000 levels at most)") from error
         raise sql_error(error.reason, sql, error.position) from error
     if not statements:
         raise SqlError("the statement is empty")
@@ -96,9 +100,15 @@ def _not_a_query(connection: duckdb.DuckDBPyConnection, sql: str, error: EngineE
         )
     if kind in ("SELECT", ""):
         return sql_error(error.reason, sql, error.position)
-    words = sql.split(maxsplit=1)[0].upper().rstrip(";(")
     advice = _ADVICE.get(kind, "only SELECT statements run")
-    return SqlError(f"{words} statements are not taken: {advice}")
+    return SqlError(f"{_verb(sql, kind)} statements are not taken: {advice}")
+
+
+def _verb(sql: str, kind: str) -> str:
+    """The statement's first word (INSTALL and not LOAD), unless it hides the verb."""
+    first = re.match(r"\s*([a-zA-Z]+)", sql)
+    word = first.group(1).upper() if first else "WITH"
+    return kind.replace("_", " ") if word == "WITH" else word
 
 
 def refuse_unsupported(statement: Node, sql: str, known: frozenset[str]) -> None:

@@ -42,7 +42,7 @@ class Syntax:
         """Trees of scalar expressions, without positions: they are in no user's text."""
         (statement,) = self.parse(f"SELECT {', '.join(texts)}")
         listed: list[Node] = statement["node"]["select_list"]
-        return [without_positions(node) for node in listed]
+        return [_without_positions(node) for node in listed]
 
     def expression_text(self, expression: Node) -> str:
         """How DuckDB names a column of this expression."""
@@ -68,14 +68,14 @@ def walk(root: object) -> Iterator[Node]:
             waiting.extend(reversed(item))
 
 
-def without_positions(root: Any) -> Any:
+def _without_positions(root: Any) -> Any:
     """A copy without text positions."""
     if isinstance(root, dict):
         return {
-            k: without_positions(v) for k, v in root.items() if not k.startswith("query_location")
+            k: _without_positions(v) for k, v in root.items() if not k.startswith("query_location")
         }
     if isinstance(root, list):
-        return [without_positions(item) for item in root]
+        return [_without_positions(item) for item in root]
     return root
 
 
