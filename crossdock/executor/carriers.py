@@ -1,9 +1,9 @@
 """Carriers: how a value of any engine type passes through Parquet unchanged.
 
-Parquet files alter some types silently: 128-bit integers become DOUBLE, intervals lose precision, a
-union forgets its tag. ``encode`` rewrites a column into types that Parquet keeps, ``decode`` undoes it
-exactly. Both are recursive over the type, so an inner HUGEINT is treated like an outer one, and both
-leave columns alone that need nothing.
+Parquet files alter some types silently: 128-bit integers become DOUBLE, intervals lose precision,
+a union forgets its tag. ``encode`` rewrites a column into types that Parquet keeps, ``decode``
+undoes it exactly. Both are recursive over the type, so an inner HUGEINT is treated like an outer
+one, and both leave columns alone that need nothing.
 
 Aggregate states are carried as the layout the engine itself stores them in.
 
@@ -21,8 +21,8 @@ UNION               STRUCT(tag, f1, f2, ...)
 MAP                 LIST of STRUCT(key, value), if key or value need a carrier
 ==================  ==========================================================
 
-Limits: whole numbers inside a VARIANT come back in the width Parquet has for them, and a VARIANT that
-holds a type Parquet's has not (INTERVAL, TIMETZ, BIT, BIGNUM) is refused by the engine at run time.
+Limits: whole numbers inside a VARIANT come back in the width Parquet has for them, and a VARIANT
+that holds a type Parquet's has not (INTERVAL, TIMETZ, BIT, BIGNUM) is refused at run time.
 """
 
 from __future__ import annotations
@@ -36,33 +36,14 @@ from crossdock.planner.aggregate_states import bound_arguments, state_layout
 from crossdock.planner.plan import CarriedColumn
 
 _UNCHANGED = frozenset(
-    [
-        "BOOLEAN",
-        "TINYINT",
-        "SMALLINT",
-        "INTEGER",
-        "BIGINT",
-        "UTINYINT",
-        "USMALLINT",
-        "UINTEGER",
-        "UBIGINT",
-        "FLOAT",
-        "DOUBLE",
-        "DECIMAL",
-        "VARCHAR",
-        "BLOB",
-        "UUID",
-        "DATE",
-        "TIME",
-        "TIME_NS",
-        "TIMESTAMP",
-        "TIMESTAMP_NS",
-        "TIMESTAMPTZ_NS",
-        "JSON",
-        "GEOMETRY",
-        "VARIANT",
-    ]
-) | {"TIMESTAMP WITH TIME ZONE", '"NULL"'}
+    {
+        *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+        *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL"),
+        *("VARCHAR", "BLOB", "UUID", "JSON", "GEOMETRY", "VARIANT", '"NULL"'),
+        *("DATE", "TIME", "TIME_NS"),
+        *("TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+    }
+)
 _AS_TEXT = frozenset({"TIME WITH TIME ZONE", "BIT", "BIGNUM", "ENUM"})
 _AS_TIMESTAMP = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
 _NESTED = frozenset({"LIST", "ARRAY", "MAP", "STRUCT", "TUPLE", "UNION"})
@@ -198,18 +179,8 @@ class _Encoder(_Walker):
             return sql
         children = [child for _, child in type.members]
         match type.name:
-            case "HUGEINT":
-                halves = (
-                    f"CAST({sql} >> 64 AS BIGINT)",
-                    f"CAST({sql} & {_LOW}::HUGEINT AS UBIGINT)",
-                )
-                return _unless_null(sql, f"struct_pack(hi := {halves[0]}, lo := {halves[1]})")
-            case "UHUGEINT":
-                halves = (
-                    f"CAST({sql} >> 64 AS UBIGINT)",
-                    f"CAST({sql} & {_LOW}::UHUGEINT AS UBIGINT)",
-                )
-                return _unless_null(sql, f"struct_pack(hi := {halves[0]}, lo := {halves[1]})")
+            case "HUGEINT" | "UHUGEINT":
+                return _unless_null(sql, _halves(sql, type.name))
             case "INTERVAL":
                 return _unless_null(sql, _interval_parts(sql))
             case "LIST":
@@ -245,22 +216,16 @@ class _Decoder(_Walker):
     def apply(self, sql: str, type: SqlType) -> str:
         if not _needs(type):
             return sql
+        if type.name not in _NESTED:
+            return _scalar(sql, type)
         children = [child for _, child in type.members]
         match type.name:
-            case "HUGEINT" | "UHUGEINT":
-                # 2**64 is given the type, so that neither factor is widened to DOUBLE.
-                high = f"CAST({sql}.hi AS {type}) * CAST({_WORD} AS {type})"
-                return f"{high} + CAST({sql}.lo AS {type})"
-            case "INTERVAL":
-                return (
-                    f"to_months({sql}.months) + to_days({sql}.days) + to_microseconds({sql}.micros)"
-                )
             case "LIST":
                 return self.each(sql, lambda item: self.apply(item, children[0]))
             case "ARRAY":
-                if not _needs(children[0]):
-                    return f"CAST({sql} AS {type})"
-                items = self.each(sql, lambda item: self._typed(item, children[0]))
+                items = sql
+                if _needs(children[0]):
+                    items = self.each(sql, lambda item: self._typed(item, children[0]))
                 return f"CAST({items} AS {type})"
             case "MAP":
                 entries = self.each(sql, lambda item: self._entry(item, children))
@@ -269,10 +234,7 @@ class _Decoder(_Walker):
                 return _unless_null(sql, self._struct(sql, type))
             case "TUPLE":
                 return _unless_null(sql, self._tuple(sql, type))
-            case "UNION":
-                return self._union(sql, type)
-            case _:
-                return f"CAST({sql} AS {type})"
+        return self._union(sql, type)
 
     def _typed(self, sql: str, type: SqlType) -> str:
         return f"CAST({self.apply(sql, type)} AS {type})"
@@ -305,6 +267,18 @@ class _Decoder(_Walker):
         return f"CASE {sql}.tag {' '.join(arms)} END"
 
 
+def _scalar(sql: str, type: SqlType) -> str:
+    match type.name:
+        case "HUGEINT" | "UHUGEINT":
+            # 2**64 is given the type, so that neither factor is widened to DOUBLE.
+            high = f"CAST({sql}.hi AS {type}) * CAST({_WORD} AS {type})"
+            return f"{high} + CAST({sql}.lo AS {type})"
+        case "INTERVAL":
+            days = f"to_months({sql}.months) + to_days({sql}.days)"
+            return f"{days} + to_microseconds({sql}.micros)"
+    return f"CAST({sql} AS {type})"
+
+
 def _member(sql: str, type: SqlType, label: str, position: int) -> str:
     match type.name:
         case "TUPLE":
@@ -312,6 +286,12 @@ def _member(sql: str, type: SqlType, label: str, position: int) -> str:
         case "UNION":
             return f"union_extract({sql}, {_literal(label)})"
     return f"struct_extract({sql}, {_literal(label)})"
+
+
+def _halves(sql: str, type: str) -> str:
+    high = f"CAST({sql} >> 64 AS {'BIGINT' if type == 'HUGEINT' else 'UBIGINT'})"
+    low = f"CAST({sql} & CAST({_LOW} AS {type}) AS UBIGINT)"
+    return f"struct_pack(hi := {high}, lo := {low})"
 
 
 def _interval_parts(sql: str) -> str:

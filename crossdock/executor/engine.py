@@ -54,7 +54,7 @@ def connect(
 
 
 def lock(connection: duckdb.DuckDBPyConnection, paths: Iterable[Path], folder: Path) -> None:
-    """From here on the connection reads ``paths`` and uses ``folder``: no other file, no network."""
+    """From here on: reads of ``paths``, use of ``folder``, no other file and no network."""
     listed = ", ".join(text(str(path)) for path in paths)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute(f"SET allowed_directories = [{text(str(folder) + '/')}]")

@@ -61,8 +61,8 @@ def scan_query(
 ) -> str:
     """SELECT with the scan's columns, by name and of the declared types.
 
-    Whole files share one arm (one reader, in parallel); each row range is an arm of its own, because
-    only then DuckDB prunes its row groups.
+    Whole files share one arm (one reader, in parallel); each row range is an arm of its own,
+    because only then DuckDB prunes its row groups.
     """
     whole = [each for each in opened if each.whole]
     arms = [whole] if whole else []

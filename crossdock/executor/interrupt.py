@@ -12,8 +12,8 @@ from crossdock.executor.failures import FragmentInterrupted
 class Interrupt:
     """Stops a running fragment from another thread.
 
-    ``fire`` may come before, during or after the fragment; firing again is harmless, and right when a
-    first call fell between two statements.
+    ``fire`` may come before, during or after the fragment; firing again is harmless, and right when
+    a first call fell between two statements.
     """
 
     def __init__(self) -> None:

@@ -1,20 +1,24 @@
 """DuckDB's type texts, read into a tree: what carriers recurse over.
 
-The texts are those ``typeof`` and ``DESCRIBE`` print (``STRUCT("a b" INTEGER)``, ``DECIMAL(12,2)[3]``);
+The texts are those ``typeof`` and ``DESCRIBE`` print (``STRUCT("a b" INTEGER)``, ``DATE[3]``);
 spellings a user may write (``TIMESTAMPTZ``, ``INT``) are folded into DuckDB's own.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from crossdock.errors import CarrierError
 
 _TOKEN = re.compile(
-    r"""\s*(?:("(?:[^"]|"")*")|('(?:[^']|'')*')|([A-Za-z_][\w.]*)|(\d+)|([(),\[\]]))"""
+    r"""\s*(?:("(?:[^"]|"")*")|('(?:[^']|'')*')|([^\W\d][\w.]*)|(\d+)|([(),\[\]]))"""
 )
+
+_T = TypeVar("_T")
 
 _SPELLINGS = {
     "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",
@@ -133,7 +137,7 @@ class _Reader:
             label = label[1:-1].replace('""', '"')
         return label, self.type()
 
-    def _listed(self, item):  # type: ignore[no-untyped-def]
+    def _listed(self, item: Callable[[], _T]) -> Iterator[_T]:
         yield item()
         while self.peek() == ",":
             self.take(",")

@@ -1,9 +1,9 @@
 """Which aggregates may be split into partial and final halves across a shuffle.
 
-A partial aggregate ships the engine's own state (``agg(...) EXPORT_STATE``). Between stages a state
-travels as the *layout* the engine stores it in; this module knows that layout for every aggregate whose
-way through an exchange section was proven, and nothing else. Pure data: the planner asks
-``state_is_carried``, the executor ``state_layout``. The unit tests compare both with the engine.
+A partial aggregate ships the engine's own state (``agg(...) EXPORT_STATE``). Between stages a
+state travels as the *layout* the engine stores it in; this module knows that layout for every
+aggregate whose way through an exchange section was proven, and nothing else. Pure data: the planner
+asks ``state_is_carried``, the executor ``state_layout``; unit tests compare both with the engine.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from crossdock.errors import ExchangeError, QueueNotFound
 from crossdock.planner.plan import StagePlan
 from crossdock.platform.ports import Message, Objects, Queues
 from crossdock.shuffle import layout
-from crossdock.shuffle.envelope import Envelope, decode_envelope
+from crossdock.shuffle.envelope import decode_envelope
 from crossdock.shuffle.exchange_object import Index, fetch_section, read_index
 from crossdock.shuffle.inbox import BindingMoved, Counts, Inbox, Wanted
 from crossdock.shuffle.spec import AttemptId
@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 PARALLEL_FETCHES = 6
 #: Longest single wait, in seconds, so that ``on_wait`` is asked at least that often.
 LONGEST_WAIT = 1.0
+#: While producers are merely slow, the table is read less and less often; at least this often (s).
+LONGEST_PATIENCE = 20.0
 
 
 class Step(StrEnum):
@@ -72,8 +74,8 @@ class Collected:
 class Collector:
     """Collects the input of ``task``; one instance, one ``collect``.
 
-    With ``queues`` None (exchange method ``batch``) it reads commit records and trailers only, which
-    is right at any time but cheapest once every producer has committed.
+    With ``queues`` None or ``exchange`` "batch" it reads commit records and trailers only, which is
+    right at any time but cheapest once every producer has committed.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Collector:
         store: StateStore,
         objects: Objects,
         folder: Path,
+        exchange: str = "s3qs",
         patience: float = 2.0,
         on_wait: Callable[[], None] = lambda: None,
         observer: Callable[[Event], None] = lambda event: None,
@@ -101,7 +104,7 @@ class Collector:
         producers = {edge.producer: plan.stages[edge.producer].tasks for edge in edges}
         self._inbox = Inbox(str(task.query_id), task.index, edges, producers)
         self._task = task
-        self._queues = queues
+        self._queues = None if exchange == "batch" else queues
         self._queue = layout.queue_name(task.query_id, stage, task.generation, task.index)
         self._store = store
         self._objects = objects
@@ -153,20 +156,26 @@ class Collector:
 
     def _until_complete(self, pool: ThreadPoolExecutor, heal_now: bool) -> None:
         last_new = self._monotonic()
+        patience = self._patience
         if heal_now:
             self._heal(pool)
         while not (self._inbox.complete and not self._fetches):
             self._on_wait()
             self._reap()
-            left = last_new + self._patience - self._monotonic()
+            left = last_new + patience - self._monotonic()
             if self._inbox.complete:
                 wait(self._fetches, timeout=LONGEST_WAIT, return_when=FIRST_COMPLETED)
             elif left <= 0:
-                self._heal(pool)
+                found = self._heal(pool)
+                patience = self._patience if found else self._longer(patience)
                 last_new = self._monotonic()
             elif self._receive(pool, min(left, LONGEST_WAIT)):
+                patience = self._patience
                 last_new = self._monotonic()
         self._reap()
+
+    def _longer(self, patience: float) -> float:
+        return max(self._patience, min(2 * patience, LONGEST_PATIENCE))
 
     def _receive(self, pool: ThreadPoolExecutor, seconds: float) -> bool:
         """Wait for messages up to ``seconds``. True if they told of a section not known before."""
@@ -198,10 +207,8 @@ class Collector:
             else:
                 envelopes.append(envelope)
         self._bind({e.stage for e in envelopes if not self._inbox.knows(e)})
-        return sum([self._fetch(pool, self._accept(envelope)) for envelope in envelopes]) > 0
-
-    def _accept(self, envelope: Envelope) -> list[Wanted]:
-        return self._inbox.accept(envelope)
+        fetched = [self._fetch(pool, self._inbox.accept(envelope)) for envelope in envelopes]
+        return sum(fetched) > 0
 
     def _bind(self, stages: Iterable[int]) -> None:
         """Ask the table which attempts of these stages count. Raises ``BindingMoved``."""
@@ -209,13 +216,17 @@ class Collector:
             for attempt in self._inbox.bind(self._store.tasks(self._task.query_id, StageId(stage))):
                 self._observer(Event(Step.BOUND, attempt))
 
-    def _heal(self, pool: ThreadPoolExecutor) -> None:
-        """Read the commit records again, and the trailers of those whose entries are missing."""
+    def _heal(self, pool: ThreadPoolExecutor) -> bool:
+        """Read the commit records again, and the trailers of those whose entries are missing.
+
+        True if that told of anything new.
+        """
         self._observer(Event(Step.HEALING))
-        self._bind(self._inbox.producers)
+        self._bind(self._inbox.unfinished_stages())
         missing = self._inbox.incomplete()
         for (attempt, _), index in zip(missing, pool.map(self._index, missing), strict=True):
             self._fetch(pool, self._inbox.heal(attempt, index.grouped()))
+        return bool(missing)
 
     def _index(self, missing: tuple[AttemptId, Commit]) -> Index:
         attempt, commit = missing

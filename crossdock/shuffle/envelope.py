@@ -1,7 +1,7 @@
 """What a producer tells one consumer task about one edge: DATA entries and a PRODUCER_END.
 
-One envelope per (edge, consumer task), unless it would not fit a message: then its entries are spread
-over several. Entries carry their own numbers, so neither order nor repetition matters.
+One envelope per (edge, consumer task), unless it would not fit a message: then its entries are
+spread over several. Entries carry their own numbers, so neither order nor repetition matters.
 """
 
 from __future__ import annotations

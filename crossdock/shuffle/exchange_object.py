@@ -5,8 +5,8 @@
     index    where each section is (MessagePack)
     footer   length and checksum of the index, magic
 
-A reader needs only the commit record (object, size, index offset, index checksum) for the index, and
-one index entry for a section: each is one ranged read, and each is verified.
+A reader needs only the commit record (object, size, index offset, index checksum) for the index,
+and one index entry for a section: each is one ranged read, and each is verified.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def write(objects: Objects, key: str, sections: Sequence[SectionFile]) -> Writte
         index_offset=index_offset,
         index=index,
     )
-    parts = [header, *(section.path for section in ordered if section.path), trailer]
+    files = [section.path for section in ordered if section.path]
+    parts: list[bytes | Path] = [header, *files, trailer]
     try:
         objects.put_files(key, parts)
     except ObjectExists:

@@ -161,9 +161,9 @@ class Inbox:
         ]
 
     def unfinished_stages(self) -> list[int]:
-        """Upstream stages with a task that is not bound yet."""
-        bound = [stage for stage, _ in self._bound]
-        return [s for s, tasks in sorted(self.producers.items()) if bound.count(s) < tasks]
+        """Upstream stages of which something is missing: a binding, a count or a section."""
+        done = [stage for (stage, _), producer in self._bound.items() if producer.complete]
+        return [s for s, tasks in sorted(self.producers.items()) if done.count(s) < tasks]
 
     def forget(self) -> None:
         """Start again from nothing."""

@@ -9,8 +9,9 @@
 ``crossdock-<query>-<stage>-<g>-<i>``     queue of consumer task i, generation g
 ========================================  ===============================================
 
-``<h>`` is a hash of the query: query ids begin with the time, and a store that limits requests by key
-prefix would otherwise put all of an hour's queries into one place. All of one query stays listable.
+``<h>`` is a hash of the query: query ids begin with the time, and a store that limits requests by
+key prefix would otherwise put all of an hour's queries into one place. All of one query stays
+listable.
 """
 
 from __future__ import annotations
@@ -89,4 +90,4 @@ def query_of_queue(name: str) -> str:
 
 def _spread(query_id: str) -> str:
     """Two characters, so 256 places."""
-    return xxhash.xxh3_64_hexdigest(query_id)[:2]
+    return xxhash.xxh3_64_hexdigest(query_id.encode())[:2]

@@ -30,7 +30,6 @@ def publish(
     queues: Queues,
     plan: StagePlan,
     *,
-    query_id: str,
     stage: int,
     task_index: int,
     attempt: int,
@@ -47,6 +46,7 @@ def publish(
     """
     bodies: dict[str, list[bytes]] = defaultdict(list)
     sections = index.grouped()
+    query_id = layout.query_of_key(object_key)
     for edge in plan.edges:
         if edge.producer != stage:
             continue
