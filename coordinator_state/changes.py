@@ -20,10 +20,10 @@ from coordinator_state.records import (
     ErrorRecord,
     QueryRecord,
     QueryStatus,
+    StageRecord,
     StageStatus,
     TaskRecord,
     TaskStatus,
-    WorkerRecord,
     WorkerStatus,
 )
 
@@ -107,6 +107,19 @@ def ended(
 
 def turn_begun(holder: str, *, until: float) -> Changes:
     return {"turn_holder": holder, "turn_until": until}
+
+
+def new_tasks(query: QueryRecord, stage: StageRecord) -> Sequence[TaskRecord]:
+    """The stage's sealed task list, all PENDING."""
+    return [
+        TaskRecord(
+            query_id=query.query_id,
+            stage=stage.stage,
+            index=index,
+            pending_since=query.created_at,
+        )
+        for index in range(stage.tasks)
+    ]
 
 
 KNOCKED: Changes = {"wake": Increment()}
@@ -245,10 +258,13 @@ DRAINED: Changes = {"status": WorkerStatus.DRAINING}
 LOST: Changes = {"status": WorkerStatus.LOST}
 
 
-def left(worker: WorkerRecord, *, now: float, usage: Mapping[str, int]) -> Changes:
-    """A LOST worker stays LOST; what it used is kept all the same."""
-    status = WorkerStatus.LOST if worker.status is WorkerStatus.LOST else WorkerStatus.LEFT
-    return {"status": status, "left_at": now, "usage": dict(usage)}
+def left(*, now: float, usage: Mapping[str, int]) -> Changes:
+    return {"status": WorkerStatus.LEFT, **left_late(now=now, usage=usage)}
+
+
+def left_late(*, now: float, usage: Mapping[str, int]) -> Changes:
+    """Goodbye of a worker that was given up: it stays LOST; what it used is kept all the same."""
+    return {"left_at": now, "usage": dict(usage)}
 
 
 def used(usage: Mapping[str, int]) -> Changes:

@@ -104,6 +104,10 @@ def claim_landed(task: TaskRecord, nonce: Nonce) -> bool:
 
 
 # -- stages ------------------------------------------------------------------------------------
+def stage_name(stage: StageRecord) -> str:
+    return f"stage {stage.stage}"
+
+
 def require_all_committed(stage: StageRecord, missing: int) -> None:
     """Raises ``Refused`` if ``missing`` tasks of the sealed list are not committed."""
     if missing:

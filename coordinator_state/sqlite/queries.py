@@ -15,7 +15,6 @@ from coordinator_state.records import (
     QueryRecord,
     QueryStatus,
     StageRecord,
-    TaskRecord,
 )
 from coordinator_state.schema import LISTING_CLOSED, LISTING_OPEN, LISTING_PURGED
 from coordinator_state.sqlite import rows
@@ -34,7 +33,7 @@ class QueryVerbs:
             _expire(cx, now=query.created_at)
             rows.insert_stages(cx, stages)
             for stage in stages:
-                rows.insert_tasks(cx, new_tasks(query, stage))
+                rows.insert_tasks(cx, changes.new_tasks(query, stage))
             rows.insert_query(cx, query)
         return query
 
@@ -180,18 +179,6 @@ class QueryVerbs:
                 LedgerEntry(query_id=query_id, kind=LedgerKind(kind), name=name, owned_at=owned_at)
                 for kind, name, owned_at in found
             ]
-
-
-def new_tasks(query: QueryRecord, stage: StageRecord) -> Sequence[TaskRecord]:
-    return [
-        TaskRecord(
-            query_id=query.query_id,
-            stage=stage.stage,
-            index=index,
-            pending_since=query.created_at,
-        )
-        for index in range(stage.tasks)
-    ]
 
 
 def _expire(cx: sqlite3.Connection, *, now: float) -> None:

@@ -27,7 +27,10 @@ class StageVerbs:
         with self._database.write() as cx:
             current = rows.get_stage(cx, query_id, stage)
             if landed(
-                STAGE_MOVES["activate_stage"], current.status, _name(current), current=current
+                STAGE_MOVES["activate_stage"],
+                current.status,
+                rulings.stage_name(current),
+                current=current,
             ):
                 return current
             return rows.change_stage(cx, current, changes.ACTIVATED)
@@ -44,7 +47,10 @@ class StageVerbs:
         with self._database.write() as cx:
             current = rows.get_stage(cx, query_id, stage)
             if landed(
-                STAGE_MOVES["complete_stage"], current.status, _name(current), current=current
+                STAGE_MOVES["complete_stage"],
+                current.status,
+                rulings.stage_name(current),
+                current=current,
             ):
                 return current
             missing = rows.count_tasks_not(cx, query_id, stage, TaskStatus.COMMITTED)
@@ -55,7 +61,10 @@ class StageVerbs:
         with self._database.write() as cx:
             current = rows.get_stage(cx, query_id, stage)
             if not landed(
-                STAGE_MOVES["skip_stage"], current.status, _name(current), current=current
+                STAGE_MOVES["skip_stage"],
+                current.status,
+                rulings.stage_name(current),
+                current=current,
             ):
                 current = rows.change_stage(cx, current, changes.STAGE_SKIPPED)
             for task in rows.get_tasks(cx, query_id, stage):
@@ -90,7 +99,3 @@ class StageVerbs:
             for task in rows.get_tasks(cx, query_id, stage):
                 rows.change_task(cx, task, changes.reset(task, now=now))
             rows.change_stage(cx, current, changes.STAGE_RESET)
-
-
-def _name(stage: StageRecord) -> str:
-    return f"stage {stage.stage}"

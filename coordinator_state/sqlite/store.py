@@ -69,7 +69,9 @@ class SqliteStateStore(QueryVerbs, StageVerbs, TaskVerbs):
     ) -> None:
         with self._database.write() as cx:
             worker = rows.get_worker(cx, query_id, worker_id)
-            rows.change_worker(cx, worker, changes.left(worker, now=now, usage=usage))
+            leaving = WORKER_MOVES["leave_worker"].starts_from(worker.status)
+            change = changes.left if leaving else changes.left_late
+            rows.change_worker(cx, worker, change(now=now, usage=usage))
 
     def report_usage(
         self, query_id: QueryId, worker_id: WorkerId, usage: Mapping[str, int]
