@@ -26,7 +26,7 @@ from crossdock.planner.rewriting import Rewriting
 from crossdock.planner.shadow import ShadowTables
 from crossdock.planner.sql_errors import EngineError, sql_error
 from crossdock.planner.statements import parse_one, refuse_unsupported
-from crossdock.planner.syntax import Node, Syntax, cte_names, table_path, walk
+from crossdock.planner.syntax import Node, Syntax, cte_names, table_path, table_references, walk
 
 SESSION_SETTINGS = ("TimeZone", "Calendar")
 _PLAN = (
@@ -102,15 +102,15 @@ class Binder:
 
     def _bind(self, sql: str, parameters: Parameters) -> BoundStatement:
         statement = parse_one(self._syntax, self._connection, sql)
-        named = {path[-1].lower() for node in walk(statement) if (path := table_path(node))}
-        taken = cte_names(statement) | named
-        known = frozenset(name for name in taken if self._catalog.has(name))
-        refuse_unsupported(statement, sql, known | cte_names(statement))
+        known = frozenset(name.lower() for name in self._catalog.names())
+        named = {table_path(node)[-1].lower() for node in table_references(statement)}
+        entries = cte_names(statement)
+        refuse_unsupported(statement, sql, known | entries)
         values = match_parameters(statement, parameters)
-        references = FileReferences(sql, taken, self._catalog.has, values)
+        references = FileReferences(sql, known | entries, values)
         rewriting = Rewriting(self._syntax, sql, statement)
         rewriting.apply(references.change)
-        tables = self._tables(named & known, references)
+        tables = self._tables(known.intersection(named), references)
         hidden = _column_names(statement, tables.values())
         clock = Clock(self._connection, self._syntax)
         literals = Literals(self._connection)
@@ -144,7 +144,7 @@ class Binder:
             volatile=ambiguous or is_volatile(statement),
         )
 
-    def _tables(self, names: set[str], references: FileReferences) -> dict[str, TableMeta]:
+    def _tables(self, names: frozenset[str], references: FileReferences) -> dict[str, TableMeta]:
         catalogued = (self._catalog.get(name) for name in sorted(names))
         tables = {table.name: table for table in catalogued}
         for found, name in references.named.items():

@@ -7,7 +7,7 @@ alias under which DuckDB would know its columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,22 +43,20 @@ class FileReferences:
 
     Args:
         sql: the statement, for errors.
-        taken: lower-case names of its tables and WITH entries.
-        known: whether a table of that name exists (it then wins over a file).
+        known: lower-case names of tables and WITH entries, which win over files.
         values: parameters by identifier.
     """
 
     def __init__(
         self,
         sql: str,
-        taken: frozenset[str],
-        known: Callable[[str], bool],
+        known: frozenset[str],
         values: Mapping[str, Any],
     ) -> None:
         self._sql = sql
-        self._taken = set(taken)
         self._known = known
         self._values = values
+        self._taken = set(known)
         self.named: dict[FileReference, str] = {}
 
     def change(self, node: Node) -> Node | None:
@@ -79,7 +77,7 @@ class FileReferences:
     def _named_file(self, node: Node) -> FileReference | None:
         path = table_path(node)
         name = ".".join(path)
-        if (len(path) == 1 and self._known(name)) or not self._is_file(name, node):
+        if (len(path) == 1 and name.lower() in self._known) or not self._is_file(name, node):
             return None
         wild = any(c in name for c in "*?[")
         return FileReference(
@@ -160,7 +158,7 @@ class FileReferences:
 
     def _free_name(self, stem: str) -> str:
         name, number = stem, 1
-        while name.lower() in self._taken or self._known(name):
+        while name.lower() in self._taken:
             number += 1
             name = f"{stem}_{number}"
         self._taken.add(name.lower())

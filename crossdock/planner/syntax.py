@@ -107,3 +107,25 @@ def cte_names(root: object) -> frozenset[str]:
         for node in walk(root)
         for entry in node.get("cte_map", {}).get("map", ())
     )
+
+
+def table_references(root: object, scope: frozenset[str] = frozenset()) -> list[Node]:
+    """BASE_TABLE nodes that name a table and not a WITH entry in ``scope`` (lower-case names)."""
+    if isinstance(root, list):
+        return [found for item in root for found in table_references(item, scope)]
+    if not isinstance(root, dict):
+        return []
+    found: list[Node] = []
+    inner = scope
+    for entry in root.get("cte_map", {}).get("map", ()):
+        name = frozenset({entry["key"].lower()})
+        recursive = entry["value"]["query_node"]["type"] == "RECURSIVE_CTE_NODE"
+        found += table_references(entry["value"], inner | name if recursive else inner)
+        inner |= name
+    path = table_path(root)
+    if path and not (len(path) == 1 and path[0].lower() in scope):
+        found.append(root)
+    for key, value in root.items():
+        if key != "cte_map":
+            found += table_references(value, inner)
+    return found
