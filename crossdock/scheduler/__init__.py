@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from coordinator_state.ids import StageId
 from coordinator_state.records import QueryStatus, StageStatus, TaskStatus, WorkerStatus
-from crossdock.scheduler.capacity import scale, set_capacity, shares
+from crossdock.scheduler.capacity import retry_launch_at, scale, set_capacity, shares
 from crossdock.scheduler.closing import closing
 from crossdock.scheduler.endings import reason_to_end
 from crossdock.scheduler.faults import (
@@ -70,7 +70,7 @@ def _running(s: Snapshot, now: float) -> Iterator[Instruction]:
     yield from forgotten_offers(s, now)
     parts = shares(s)
     yield from set_capacity(parts)
-    yield from scale(s, parts)
+    yield from scale(s, parts, now)
     yield Tick(_delay(s, now))
 
 
@@ -80,6 +80,9 @@ def _delay(s: Snapshot, now: float) -> float:
     if any(s.with_status(TaskStatus.RUNNING)):
         due.append(s.query.lease_seconds / 3)
     due.extend(w.launch_deadline - now for w in s.workers if w.status is WorkerStatus.LAUNCHING)
+    retry = retry_launch_at(s)
+    if retry > now:
+        due.append(retry - now)
     if s.query.deadline_at is not None:
         due.append(s.query.deadline_at - now)
     return max(0.05, min(due))

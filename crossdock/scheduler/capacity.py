@@ -20,6 +20,9 @@ from crossdock.scheduler.instructions import (
 )
 from crossdock.scheduler.snapshot import DONE, Snapshot
 
+#: First wait after a refused launch; doubles with each further one.
+REFUSED_SECONDS = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -59,15 +62,19 @@ def set_capacity(parts: tuple[Share, ...]) -> Iterator[SetCapacity]:
             yield SetCapacity(part.stage.stage, part.admitted, part.desired)
 
 
-def scale(s: Snapshot, parts: tuple[Share, ...]) -> Iterator[Instruction]:
-    """Launch what is missing, never more than pending work; drain the newest of what is too much."""
+def scale(s: Snapshot, parts: tuple[Share, ...], now: float) -> Iterator[Instruction]:
+    """Launch what is missing, never more than pending work; drain the newest beyond what is wanted.
+
+    After a refused launch it waits, longer after each, before it asks for capacity again.
+    """
     wanted = sum(p.desired for p in parts)
     accepting = sum(w.status is WorkerStatus.ACTIVE for w in s.workers)
     launching = sum(w.status is WorkerStatus.LAUNCHING for w in s.workers)
     pending = {p.stage.stage: _claimable(s, p) for p in parts}
     missing = min(wanted - accepting - launching, sum(pending.values()) - launching)
     if missing > 0:
-        yield from _launches(parts, pending, missing)
+        if now >= retry_launch_at(s):
+            yield from _launches(parts, pending, missing)
         return
     surplus = accepting + launching - max(wanted, _upcoming(s))
     if surplus > 0:
@@ -96,3 +103,12 @@ def _upcoming(s: Snapshot) -> int:
     """Workers that a stage still to come will want: not worth draining and launching again."""
     widest = max((x.tasks for x in s.stages if x.status not in DONE and not s.ready(x)), default=0)
     return min(widest, s.limits.budget)
+
+
+def retry_launch_at(s: Snapshot) -> float:
+    """When to ask again for capacity that was refused; 0 when none was."""
+    refused = [w.launched_at for w in s.unstarted if w.status is WorkerStatus.LEFT]
+    if not refused:
+        return 0.0
+    times = len(set(refused))
+    return float(max(refused) + min(s.limits.idle_tick, REFUSED_SECONDS * 2**times))

@@ -37,7 +37,7 @@ def closing(s: Snapshot, now: float) -> Iterator[Instruction]:
 def _over(s: Snapshot, worker: WorkerRecord, now: float) -> bool:
     """The worker can write nothing more, for certain.
 
-    It said goodbye, was seen dead, is past its longest life, or never registered and is refused now.
+    It said goodbye, was seen dead, is past its longest life, or never registered and now may not.
     """
     if worker.status is WorkerStatus.LEFT or worker.left_at or worker.worker_id in s.gone:
         return True

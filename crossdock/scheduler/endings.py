@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from coordinator_state.records import (
     ErrorRecord,
     QueryStatus,
     TaskRecord,
     TaskStatus,
-    WorkerRecord,
     WorkerStatus,
 )
 from crossdock.scheduler.instructions import EndQuery
@@ -88,20 +87,8 @@ def _reruns_used_up(s: Snapshot) -> Iterator[ErrorRecord]:
             )
 
 
-def _since_last_start(s: Snapshot) -> Sequence[WorkerRecord]:
-    """Workers launched after the newest one that registered, without those still starting."""
-    started = max((w.launched_at for w in s.workers if w.registered_at), default=-1.0)
-    return [
-        w
-        for w in s.workers
-        if not w.registered_at
-        and w.launched_at > started
-        and w.status is not WorkerStatus.LAUNCHING
-    ]
-
-
 def _workers_not_starting(s: Snapshot) -> Iterator[ErrorRecord]:
-    lost = sum(w.status is WorkerStatus.LOST for w in _since_last_start(s))
+    lost = sum(w.status is WorkerStatus.LOST for w in s.unstarted)
     if lost >= s.limits.launch_losses:
         yield ErrorRecord(
             kind="WorkersNotStarting",
@@ -126,7 +113,7 @@ def _workers_dying(s: Snapshot) -> Iterator[ErrorRecord]:
 
 
 def _no_capacity(s: Snapshot, now: float) -> Iterator[ErrorRecord]:
-    refused = [w for w in _since_last_start(s) if w.status is WorkerStatus.LEFT]
+    refused = [w for w in s.unstarted if w.status is WorkerStatus.LEFT]
     if not refused or any(s.live()) or any(s.with_status(TaskStatus.RUNNING)):
         return
     waited = now - min(w.launched_at for w in refused)

@@ -111,3 +111,16 @@ class Snapshot:
     def live(self) -> Iterator[WorkerRecord]:
         """Workers that may still claim."""
         return (w for w in self.workers if w.status in COUNTED)
+
+    @cached_property
+    def unstarted(self) -> Sequence[WorkerRecord]:
+        """Ended workers that never registered, launched after the newest one that did.
+
+        LOST ones were launched in vain; LEFT ones were refused by the platform.
+        """
+        started = max((w.launched_at for w in self.workers if w.registered_at), default=-1.0)
+        return [
+            w
+            for w in self.workers
+            if not w.registered_at and w.launched_at > started and w.status in OFF
+        ]

@@ -24,6 +24,8 @@ import xxhash
 QUEUE_NAMESPACE = "crossdock-"
 #: Objects that only an open query may own; results and receipts outlive theirs.
 OWNED_PREFIXES = ("exchange/", "plan/")
+#: Objects that stay with their query after it was closed.
+KEPT_PREFIXES = ("result/", "receipt/")
 #: Longest queue name, and what it may be made of (SQS's rules).
 MAX_QUEUE_NAME = 80
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")

@@ -1,0 +1,192 @@
+"""The coordinator: turns of a query. It keeps nothing between turns; the state store is its memory.
+
+Any process may take a turn of any query, and any turn continues where another died.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from coordinator_state.errors import NotFound
+from coordinator_state.ids import QueryId, WorkerId
+from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus, WorkerStatus
+from crossdock import scheduler
+from crossdock.cleanup import Medium
+from crossdock.coordinator.perform import Outcome, Performer, Scene, Terms
+from crossdock.platform.ports import Clock, Control, Ids, Launcher, Meter
+from crossdock.scheduler import Limits, Snapshot
+from crossdock.scheduler.instructions import Tick
+
+__all__ = ["Coordinator", "Terms", "TurnResult"]
+
+_log = logging.getLogger(__name__)
+
+CANCELLED = ErrorRecord(kind="Cancelled", message="the query was cancelled", scope="query")
+#: Looks per turn; a query that still moves after so many gets its next turn at once.
+MAX_LOOKS = 100
+#: After an instruction that must wait (no capacity, a listing that lags).
+LATER_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """How a turn left the query."""
+
+    query: QueryRecord | None  # None: held by another turn, or nothing of the query is left
+    held: bool = False  # somebody else has the turn and was told to look again
+    delay: float = 0.0  # seconds until the next turn is due at the latest; 0: at once
+    looks: int = 0
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to do for the query, ever."""
+        return not self.held and (self.query is None or self.query.closed)
+
+
+class Coordinator:
+    """Takes turns. Threads may share one; the turn lease keeps them apart per query."""
+
+    def __init__(
+        self,
+        medium: Medium,
+        *,
+        launcher: Launcher,
+        control: Control,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        terms: Terms | None = None,
+        meter: Meter | None = None,
+        turn_seconds: float = 10.0,
+    ) -> None:
+        """``limits.budget`` is for queries that name none; ``turn_seconds`` is a turn's lease."""
+        self._medium = medium
+        self._store = medium.store
+        self._launcher = launcher
+        self._control = control
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        self._meter = meter
+        self._turn_seconds = turn_seconds
+        self._usage: dict[QueryId, Counter[str]] = {}
+        self._performer = Performer(medium, launcher, clock=clock, ids=ids, terms=terms or Terms())
+
+    def turn(self, query_id: QueryId) -> TurnResult:
+        """Do all that can be done now. If another turn holds the query: knock and leave.
+
+        A turn that ends the query stops there, with delay 0, so that the answer does not wait for
+        the sweep.
+        """
+        holder = self._ids.nonce()
+        now = self._clock.now()
+        before = self._counts()
+        try:
+            query = self._store.begin_turn(
+                query_id, holder, now=now, until=now + self._turn_seconds
+            )
+            if query is None:
+                return TurnResult(query=None, held=True, delay=LATER_SECONDS)
+            return self._held(query, holder, before)
+        except NotFound:
+            return TurnResult(query=None)
+        finally:
+            self._note_usage(query_id, before)
+
+    def on_tick(self, query_id: QueryId, number: int) -> TurnResult | None:
+        """A numbered alarm: take a turn, ask for the next alarm. None: not the live alarm."""
+        try:
+            if self._store.get_query(query_id).tick != number:
+                return None
+        except NotFound:
+            return None
+        result = self.turn(query_id)
+        if not result.finished:
+            # Sent first, moved second: dying in between leaves two alarms, of which one is stale.
+            self._control.tick(query_id, number + 1, delay=result.delay)
+            self._store.advance_tick(query_id, expected=number)
+        return result
+
+    def _held(self, query: QueryRecord, holder: str, before: Mapping[str, int]) -> TurnResult:
+        looks = 0
+        until = self._clock.now() + self._turn_seconds / 2
+        while True:
+            outcome, delay = self._look(query, before)
+            looks += 1
+            if query.closed:
+                self._usage.pop(query.query_id, None)
+                return TurnResult(query=query, looks=looks)
+            if outcome is Outcome.MOVED and looks < MAX_LOOKS and self._clock.now() < until:
+                query = self._store.get_query(query.query_id)
+                continue
+            if outcome in (Outcome.MOVED, Outcome.ENDED):
+                delay = 0.0
+            wake = query.wake
+            released = self._store.end_turn(query.query_id, holder, wake=wake)
+            current = self._store.get_query(query.query_id)
+            if released or current.turn_holder != holder:
+                return TurnResult(query=current, delay=delay, looks=looks)
+            query = current  # somebody knocked: what he saw may be newer than what we read
+
+    def _look(self, query: QueryRecord, before: Mapping[str, int]) -> tuple[Outcome, float]:
+        """Load, decide, perform. The delay is meant for a turn that ends with this look."""
+        now = self._clock.now()
+        snapshot = self._load(query, now)
+        usage = self._usage.get(query.query_id, Counter()) + self._spent(before)
+        scene = Scene(query=query, stages=snapshot.stages, now=now, coordinator_usage=usage)
+        delay = self._limits.idle_tick
+        overall = Outcome.QUIET
+        for instruction in scheduler.decide(snapshot, now):
+            if isinstance(instruction, Tick):
+                delay = instruction.delay
+            outcome = self._performer.perform(scene, instruction)
+            if outcome is Outcome.ENDED:
+                return outcome, 0.0
+            if outcome is Outcome.LATER:
+                delay = min(delay, LATER_SECONDS)
+            elif outcome is Outcome.MOVED:
+                overall = outcome
+        return overall, delay
+
+    def _load(self, query: QueryRecord, now: float) -> Snapshot:
+        """Read what ``decide`` asks for."""
+        query_id = query.query_id
+        limits = replace(self._limits, budget=query.workers or self._limits.budget)
+        snapshot = Snapshot(query=query, stages=self._store.stages(query_id), limits=limits)
+        snapshot = self._with_tasks(snapshot, now)
+        workers = self._store.workers(query_id)
+        watched = [w.worker_id for w in workers if w.status is not WorkerStatus.LEFT]
+        gone = frozenset(map(WorkerId, self._launcher.gone(watched))) if watched else frozenset()
+        return self._with_tasks(replace(snapshot, workers=workers, gone=gone), now)
+
+    def _with_tasks(self, snapshot: Snapshot, now: float) -> Snapshot:
+        while missing := scheduler.unread(snapshot, now):
+            read = {s: self._store.tasks(snapshot.query.query_id, s) for s in sorted(missing)}
+            snapshot = replace(snapshot, tasks={**snapshot.tasks, **read})
+        return snapshot
+
+    def _counts(self) -> Mapping[str, int]:
+        return self._meter.usage() if self._meter else {}
+
+    def _spent(self, before: Mapping[str, int]) -> Counter[str]:
+        spent = Counter(self._counts())
+        spent.subtract(before)
+        return +spent
+
+    def _note_usage(self, query_id: QueryId, before: Mapping[str, int]) -> None:
+        """Requests made meanwhile; approximate when threads of one process take turns at once."""
+        self._usage.setdefault(query_id, Counter()).update(self._spent(before))
+
+    def cancel(self, query_id: QueryId, error: ErrorRecord | None = None) -> QueryRecord:
+        """End it CANCELLED, unless it ended before; returns the record as it stands.
+
+        Cancelling again, or after the last commit won, changes nothing and is no error.
+        """
+        record = self._store.end_query(
+            query_id, QueryStatus.CANCELLED, now=self._clock.now(), error=error or CANCELLED
+        )
+        self._control.notify(query_id)
+        return record

@@ -1,0 +1,256 @@
+"""The worker: a physical process that pulls tasks of one query until there is no more to do."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from coordinator_state.errors import NotFound, Refused, StoreUnavailable
+from coordinator_state.ids import Nonce, QueryId, WorkerId
+from coordinator_state.records import (
+    QueryRecord,
+    QueryStatus,
+    StageRecord,
+    StageStatus,
+    TaskRecord,
+    WorkerRecord,
+    WorkerStatus,
+)
+from crossdock.engine_build import engine_build
+from crossdock.executor import Interrupt
+from crossdock.planner.plan import StagePlan, decode_plan
+from crossdock.platform.ports import Launch
+from crossdock.worker.attempt import Attempt
+from crossdock.worker.heartbeat import Heartbeat
+from crossdock.worker.tools import Habits, Observer, Tools
+from crossdock.worker.verdict import Fate, Verdict, judge
+
+__all__ = ["Habits", "Observer", "Tools", "Worker"]
+
+_log = logging.getLogger(__name__)
+
+#: Plans of queries served lately; a warm process often serves several launches of one query.
+_PLANS_KEPT = 4
+
+
+class Worker:
+    """Runs launches, one at a time."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._plans: dict[QueryId, StagePlan] = {}
+
+    def run(self, launch: Launch) -> None:
+        """One launch: register, work, say goodbye. A refused launch is left quietly."""
+        query_id, worker_id = QueryId(launch.query_id), WorkerId(launch.worker_id)
+        before = self._tools.meter.usage()
+        try:
+            query = self._tools.store.get_query(query_id)
+            if query.engine_build != engine_build():
+                _log.warning(
+                    "query %s is pinned to build %s, this is %s: left alone",
+                    query_id,
+                    query.engine_build,
+                    engine_build(),
+                )
+                return
+            if not self._register(query_id, worker_id):
+                return
+        except NotFound:
+            return  # ended and purged before this launch arrived
+        run = _Run(self._tools, query, worker_id, self._plan(query), before)
+        try:
+            run.work()
+        finally:
+            self._leave(run)
+
+    def _register(self, query_id: QueryId, worker_id: WorkerId) -> bool:
+        """False: this launch is to do nothing."""
+        tools = self._tools
+        now = tools.clock.now()
+        try:
+            tools.store.register_worker(
+                query_id, worker_id, now=now, life_until=now + tools.habits.life_seconds
+            )
+        except Refused as refusal:
+            current = refusal.current
+            if (
+                isinstance(current, WorkerRecord)
+                and current.status is WorkerStatus.DRAINING
+                and not current.registered_at
+            ):
+                # Drained before it came: nobody else will ever say goodbye under this id.
+                tools.store.leave_worker(query_id, worker_id, now=now, usage={})
+                tools.control.notify(query_id)
+            return False
+        return True
+
+    def _leave(self, run: _Run) -> None:
+        try:
+            self._tools.store.leave_worker(
+                run.query.query_id,
+                run.worker_id,
+                now=self._tools.clock.now(),
+                usage=run.usage(),
+            )
+        except NotFound:
+            return  # purged: only after this worker was taken for dead
+        self._tools.control.notify(run.query.query_id)
+
+    def _plan(self, query: QueryRecord) -> StagePlan:
+        plan = self._plans.get(query.query_id)
+        if plan is None:
+            plan = decode_plan(self._tools.objects.get(query.plan_key))
+            while len(self._plans) >= _PLANS_KEPT:
+                self._plans.pop(next(iter(self._plans)))
+            self._plans[query.query_id] = plan
+        return plan
+
+
+class _Run:
+    """The registered life of one launch."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        query: QueryRecord,
+        worker_id: WorkerId,
+        plan: StagePlan,
+        before: Mapping[str, int],
+    ) -> None:
+        self.query = query
+        self.worker_id = worker_id
+        self._tools = tools
+        self._plan = plan
+        self._before = before
+        self._habits = tools.habits
+        self._ends = time.monotonic() + tools.habits.life_seconds
+        self._reported = time.monotonic()
+
+    def usage(self) -> Mapping[str, int]:
+        """Requests made by this run, by kind."""
+        now = self._tools.meter.usage()
+        spent = {kind: n - self._before.get(kind, 0) for kind, n in now.items()}
+        return {kind: n for kind, n in spent.items() if n}
+
+    def work(self) -> None:
+        """Pull tasks until there are none for a while, or told to drain, or time is nearly up."""
+        idle_since = time.monotonic()
+        while self._left() > self._habits.reserve_seconds:
+            try:
+                task = self._claim()
+            except (Refused, NotFound):
+                return  # drained, taken for dead, or the query has ended
+            if task is not None:
+                if not self._serve(task):
+                    return
+                idle_since = time.monotonic()
+                continue
+            idle = time.monotonic() - idle_since
+            if idle >= self._habits.idle_seconds or not self._wanted():
+                return
+            self._tools.wait(min(self._habits.poll_seconds, self._habits.idle_seconds - idle))
+
+    def _left(self) -> float:
+        return self._ends - time.monotonic()
+
+    def _wanted(self) -> bool:
+        """Whether the query still runs."""
+        try:
+            query = self._tools.store.get_query(self.query.query_id)
+        except NotFound:
+            return False
+        return query.status is QueryStatus.RUNNING
+
+    def _claim(self) -> TaskRecord | None:
+        """The next task, lowest depth first. Raises ``Refused`` when this worker may not claim."""
+        tools = self._tools
+        stages = tools.store.stages(self.query.query_id)
+        for stage in sorted(stages, key=lambda s: (s.depth, s.stage)):
+            if not _offers(stage):
+                continue
+            task = tools.store.claim_task(
+                self.query.query_id,
+                stage.stage,
+                self.worker_id,
+                Nonce(tools.ids.nonce()),
+                now=tools.clock.now(),
+            )
+            if task is not None:
+                return task
+        return None
+
+    def _serve(self, task: TaskRecord) -> bool:
+        """Run one attempt. False: this worker should go."""
+        every = min(self._habits.beat_seconds, self.query.lease_seconds / 3)
+        interrupt = Interrupt()
+        heartbeat = Heartbeat(
+            self._tools.store,
+            task,
+            every=every,
+            seconds_left=self._left() - self._habits.reserve_seconds / 2,
+            life_seconds=self._habits.life_seconds,
+            on_stop=interrupt.fire,
+        )
+        try:
+            with heartbeat:
+                Attempt(self._tools, self.query, self._plan, task, heartbeat, interrupt).run()
+        except Exception as error:  # noqa: BLE001 - every error becomes the task's record
+            return self._settle(task, heartbeat.reason or error)
+        return self._report()
+
+    def _settle(self, task: TaskRecord, error: Exception) -> bool:
+        """Write down how the attempt ended. False: this worker should go."""
+        verdict = judge(error, task)
+        _log.warning(
+            "query %s stage %d task %d attempt %d: %s (%s)",
+            task.query_id,
+            task.stage,
+            task.index,
+            task.attempt,
+            verdict.fate.value,
+            verdict.error.kind,
+        )
+        try:
+            self._write_down(task, verdict)
+        except (Refused, NotFound):
+            return not verdict.leave  # it moved on without us, which is as good
+        except StoreUnavailable as silence:
+            # The lease will tell the coordinator; nothing more may be done under this attempt.
+            _log.error("query %s: cannot record a failure: %s", task.query_id, silence)
+            return False
+        self._tools.control.notify(task.query_id)
+        return not verdict.leave
+
+    def _write_down(self, task: TaskRecord, verdict: Verdict) -> None:
+        store, now = self._tools.store, self._tools.clock.now()
+        fate = verdict.fate
+        if fate is Fate.HAND_BACK and task.handbacks >= self._habits.max_handbacks:
+            fate = Fate.RETRY
+        if fate is Fate.HAND_BACK:
+            store.hand_back_task(task, now=now, offer=verdict.offer)
+        elif fate is Fate.FAIL:
+            store.fail_task(task, verdict.error)
+        elif fate in (Fate.RETRY, Fate.REQUEUE):
+            store.requeue_task(task, verdict.error, now=now, burn=fate is Fate.RETRY)
+
+    def _report(self) -> bool:
+        """Report usage now and then. False: told to drain."""
+        now = time.monotonic()
+        if now - self._reported < self._habits.usage_seconds:
+            return True
+        self._reported = now
+        try:
+            record = self._tools.store.report_usage(
+                self.query.query_id, self.worker_id, self.usage()
+            )
+        except NotFound:
+            return False
+        return record.status is WorkerStatus.ACTIVE
+
+
+def _offers(stage: StageRecord) -> bool:
+    if stage.status is not StageStatus.ACTIVE:
+        return False
+    return bool(stage.offers) or stage.cursor < min(stage.admitted, stage.tasks)

@@ -1,0 +1,198 @@
+"""One attempt of one task: collect, run, write, commit, publish."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import tenacity
+import xxhash
+
+from coordinator_state.errors import StoreUnavailable
+from coordinator_state.records import Commit, QueryRecord, TaskRecord
+from crossdock.errors import ExchangeCorrupt, ObjectExists, PlatformError
+from crossdock.executor import FragmentInterrupted, Interrupt, TaskOutput
+from crossdock.planner.plan import Stage, StagePlan
+from crossdock.shuffle import Collected, Collector, exchange_object, layout, publish
+from crossdock.worker.heartbeat import Heartbeat
+from crossdock.worker.starvation import Starvation
+from crossdock.worker.tools import Tools
+
+_log = logging.getLogger(__name__)
+
+#: Attempts at a commit whose answer is lost; repeating it is safe, the item decides.
+_COMMIT_TRIES = 6
+
+
+class Attempt:
+    """Runs a claimed task to its commit. Raises whatever kept it from that."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        query: QueryRecord,
+        plan: StagePlan,
+        task: TaskRecord,
+        heartbeat: Heartbeat,
+        interrupt: Interrupt,
+    ) -> None:
+        self._tools = tools
+        self._query = query
+        self._plan = plan
+        self._stage: Stage = plan.stages[task.stage]
+        self._task = task
+        self._heartbeat = heartbeat
+        self._interrupt = interrupt
+        self._folder = tools.scratch / query.query_id / f"{task.stage}-{task.index}-{task.attempt}"
+        self._started = tools.clock.now()
+
+    def run(self) -> None:
+        """To the commit and the messages that announce it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        try:
+            collected = self._collect()
+            output = self._run_fragment(collected)
+            written = self._write(output)
+            self._commit(collected, output, written)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _step(self, phase: str, done: str) -> None:
+        """Tell the observer, note the phase, stop here if the attempt is void."""
+        self._tools.observer(done, self._task)
+        self._heartbeat.phase = phase
+        self._heartbeat.check()
+
+    def _collect(self) -> Collected | None:
+        self._step("wait", "claimed")
+        if not self._stage.exchanges:
+            return None
+        starvation = Starvation(
+            self._tools.store, self._task, patience=self._tools.habits.starve_seconds
+        )
+
+        def on_wait() -> None:
+            self._heartbeat.check()
+            starvation.check()
+
+        tools = self._tools
+        collector = Collector(
+            self._plan,
+            self._task.stage,
+            self._task,
+            queues=None if self._query.exchange == "batch" else tools.queues,
+            store=tools.store,
+            objects=tools.objects,
+            folder=self._folder / "in",
+            exchange=self._query.exchange,
+            patience=tools.habits.input_patience,
+            on_wait=on_wait,
+        )
+        return collector.collect()
+
+    def _run_fragment(self, collected: Collected | None) -> TaskOutput:
+        self._step("fragment", "collected")
+        executor = self._tools.make_executor(self._folder)
+        files = collected.files if collected else {}
+        try:
+            return executor.run(
+                self._plan,
+                self._task.stage,
+                self._task.index,
+                files,
+                interrupt=self._interrupt,
+            )
+        except FragmentInterrupted:
+            self._heartbeat.check()
+            raise
+
+    def _write(self, output: TaskOutput) -> Commit:
+        """Upload; the commit's object fields."""
+        self._step("write", "ran")
+        task = self._task
+        names = (task.query_id, task.stage, task.index, task.attempt)
+        if not self._stage.outputs:
+            return self._write_result(layout.result_key(*names), output)
+        key = layout.exchange_key(*names)
+        self._written = exchange_object.write(self._tools.objects, key, output.sections)
+        return Commit(
+            object_key=key,
+            size=self._written.size,
+            checksum=self._written.checksum,
+            index_offset=self._written.index_offset,
+        )
+
+    def _write_result(self, key: str, output: TaskOutput) -> Commit:
+        """The result file as it is."""
+        (section,) = output.sections
+        if section.path is None:
+            raise ExchangeCorrupt("the result stage wrote no file")
+        checksum = _checksum(section.path)
+        try:
+            size = self._tools.objects.put_files(key, [section.path])
+        except ObjectExists:
+            # The key is this attempt's own: an upload whose answer was lost, or not ours at all.
+            size = section.path.stat().st_size
+            if xxhash.xxh3_64_hexdigest(self._tools.objects.get(key)) != checksum:
+                raise
+        return Commit(object_key=key, size=size, checksum=checksum)
+
+    def _commit(self, collected: Collected | None, output: TaskOutput, written: Commit) -> None:
+        self._step("commit", "written")
+        commit = Commit(
+            object_key=written.object_key,
+            size=written.size,
+            checksum=written.checksum,
+            index_offset=written.index_offset,
+            rows_in=output.rows_in + (collected.rows_in if collected else 0),
+            bytes_in=output.bytes_in + (collected.bytes_in if collected else 0),
+            rows_out=output.rows_out,
+            bytes_out=output.bytes_out,
+            seconds=self._tools.clock.now() - self._started,
+            peak_memory=max(output.peak_memory, self._heartbeat.measure()),
+        )
+        self._send(commit, collected)
+        self._tools.observer("committed", self._task)
+        self._publish(written.object_key)
+        self._tools.control.notify(self._task.query_id)
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(StoreUnavailable),
+        stop=tenacity.stop_after_attempt(_COMMIT_TRIES),
+        wait=tenacity.wait_random_exponential(multiplier=0.1, max=2),
+        reraise=True,
+    )
+    def _send(self, commit: Commit, collected: Collected | None) -> None:
+        bound = collected.bound if collected else ()
+        self._tools.store.commit_task(self._task, commit, bound=bound)
+
+    def _publish(self, key: str) -> None:
+        """Announce the sections. A message that cannot be sent only costs its reader patience."""
+        if not self._stage.outputs or self._query.exchange == "batch":
+            return
+        task = self._task
+        try:
+            publish(
+                self._tools.queues,
+                self._plan,
+                stage=task.stage,
+                task_index=task.index,
+                attempt=task.attempt,
+                generation=task.generation,
+                object_key=key,
+                index=self._written.index,
+            )
+        except PlatformError as error:
+            _log.warning("query %s: sections not announced: %s", task.query_id, error)
+        self._tools.observer("published", task)
+
+
+def _checksum(path: Path) -> str:
+    """xxh3-64 of a file, in hex."""
+    digest = xxhash.xxh3_64()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
