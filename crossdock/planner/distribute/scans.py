@@ -1,0 +1,80 @@
+"""Scans: one split a task, or one task for a table too small to cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crossdock.planner import cost
+from crossdock.planner.distribute.context import Context
+from crossdock.planner.distribute.drafts import Placed, ScanDraft
+from crossdock.planner.distribute.partitioning import ONE, SPLIT
+from crossdock.planner.literals import as_number
+from crossdock.planner.nodes import Scan
+from crossdock.planner.splits import ScanWork, scan_work
+
+if TYPE_CHECKING:
+    from crossdock.catalog import RowGroupMeta, TableMeta
+
+#: Types whose range bounds how many distinct values there are, with values per number of range.
+_COUNTABLE = {
+    "TINYINT": 1.0,
+    "SMALLINT": 1.0,
+    "INTEGER": 1.0,
+    "BIGINT": 1.0,
+    "UTINYINT": 1.0,
+    "USMALLINT": 1.0,
+    "UINTEGER": 1.0,
+    "UBIGINT": 1.0,
+    "DATE": 1.0 / 86400.0,
+}
+
+
+def place_scan(context: Context, node: Scan) -> Placed:
+    table = context.table(node.table)
+    work = scan_work(table, node)
+    whole = work.natural_tasks(context.options) == 1
+    name = context.sheet.new_name("scan")
+    context.sheet.scans[name] = ScanDraft(node, work, whole)
+    size = scan_estimate(table, node, work)
+    return Placed(replace(node, source=name), ONE if whole else SPLIT, size)
+
+
+def scan_estimate(table: TableMeta, scan: Scan, work: ScanWork) -> cost.Estimate:
+    """Rows and columns a scan gives, after its filters."""
+    rows = float(work.rows)
+    groups = [group for file in table.files for group in file.row_groups]
+    columns = tuple(
+        _column(name, type_text, groups, rows)
+        for name, type_text in zip(scan.columns, scan.column_types, strict=True)
+    )
+    kept = cost.filtered(cost.Estimate(rows, columns), scan.filters)
+    return kept.emitted(scan.emit)
+
+
+def _column(
+    name: str, type_text: str, groups: list[RowGroupMeta], rows: float
+) -> cost.ColumnEstimate:
+    plain = cost.column_of(type_text)
+    if not name:
+        return plain
+    total = sum(group.rows for group in groups)
+    stored = sum(group.column_bytes.get(name, 0) for group in groups)
+    # Dictionary and run-length codes are lost once rows are shuffled; half the plain width is not.
+    width = max(stored / total, plain.width / 2) if total and stored else plain.width
+    known = [stats for group in groups if (stats := group.stats.get(name)) is not None]
+    if len(known) < len(groups):
+        return replace(plain, width=width)
+    low = min(_finite(s.minimum for s in known), default=None)
+    high = max(_finite(s.maximum for s in known), default=None)
+    distinct = plain.distinct
+    if low is not None and high is not None and type_text in _COUNTABLE:
+        distinct = min((high - low) * _COUNTABLE[type_text] + 1.0, max(rows, 1.0))
+    return cost.ColumnEstimate(width, distinct, low, high)
+
+
+def _finite(values: Iterable[object]) -> list[float]:
+    numbers = map(as_number, values)
+    return [number for number in numbers if number is not None and math.isfinite(number)]

@@ -1,0 +1,169 @@
+"""What each task of a scan reads: pieces of files, cut by row groups, near each other and even."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from crossdock.planner.nodes import Scan
+from crossdock.planner.options import PlannerOptions
+from crossdock.planner.plan import FileSlice
+from crossdock.planner.pruning import RowGroupFilter
+
+if TYPE_CHECKING:
+    from crossdock.catalog import FileMeta, TableMeta
+
+#: Column bytes below which another task costs more than it saves.
+_LEAST_SPLIT_BYTES = 2 * 1024 * 1024
+#: A row weighs this much beside its column bytes, so that count(*) splits too.
+_ROW_WEIGHT = 0.125
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Neighbouring rows of one file: a row group, or a part of one."""
+
+    file: FileMeta
+    first: int
+    rows: int
+    bytes: float  # of the columns read
+
+    @property
+    def weight(self) -> float:
+        return self.bytes + self.rows * _ROW_WEIGHT
+
+    def part(self, start: int, end: int) -> Piece:
+        """Rows ``start`` to ``end`` (exclusive) of this piece."""
+        rows = end - start
+        return Piece(self.file, self.first + start, rows, self.bytes * rows / self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanWork:
+    """The pieces of a table a scan has to read, in file order."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(p.rows for p in self.pieces)
+
+    @property
+    def bytes(self) -> float:
+        return sum(p.bytes for p in self.pieces)
+
+    def natural_tasks(self, options: PlannerOptions) -> int:
+        """How many tasks this much reading deserves; at least 1.
+
+        Every worker gets one if there is enough to do, and a count above the workers is a multiple
+        of them so that none idles in the last round.
+        """
+        if not self.rows:
+            return 1
+        enough = math.ceil(self.bytes / _LEAST_SPLIT_BYTES)
+        tasks = max(
+            math.ceil(self.bytes / options.split_bytes),
+            min(options.workers, self.rows if options.forced else max(enough, 1)),
+        )
+        if tasks > options.workers:
+            tasks = min(math.ceil(tasks / options.workers) * options.workers, self.rows)
+        return tasks
+
+    def cut(self, tasks: int) -> tuple[tuple[FileSlice, ...], ...]:
+        """Exactly ``tasks`` splits; some are empty if there are fewer rows than tasks."""
+        pieces = self.pieces if len(self.pieces) >= tasks else _cut_rows(self.pieces, tasks)
+        runs = _even_runs(pieces, tasks)
+        splits = [_slices(run) for run in runs]
+        return tuple(splits) + ((),) * (tasks - len(splits))
+
+
+def scan_work(table: TableMeta, scan: Scan) -> ScanWork:
+    """Row groups of ``table`` that may matter to ``scan``."""
+    wanted = [c for c in dict.fromkeys(scan.columns) if c]
+    keep = RowGroupFilter(scan)
+    return ScanWork(
+        tuple(
+            Piece(
+                file,
+                group.first_row,
+                group.rows,
+                float(sum(group.column_bytes.get(c, 0) for c in wanted)),
+            )
+            for file in table.files
+            for group in file.row_groups
+            if keep.may_match(group)
+        )
+    )
+
+
+def whole_table(table: TableMeta) -> tuple[FileSlice, ...]:
+    """All of a table's files, read whole."""
+    return tuple(FileSlice(path=f.path, size=f.size, version=f.version) for f in table.files)
+
+
+def _cut_rows(pieces: Sequence[Piece], tasks: int) -> tuple[Piece, ...]:
+    """Pieces cut further, at even row counts, so that there are ``tasks`` (or one a row)."""
+    total = sum(p.rows for p in pieces)
+    count = min(tasks, total)
+    bounds = [total * i // count for i in range(1, count)] if count else []
+    parts: list[Piece] = []
+    passed = 0
+    for piece in pieces:
+        inside = [b - passed for b in bounds if passed < b < passed + piece.rows]
+        edges = [0, *inside, piece.rows]
+        parts += [piece.part(a, b) for a, b in pairwise(edges)]
+        passed += piece.rows
+    return tuple(parts)
+
+
+def _even_runs(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
+    """Neighbouring pieces in at most ``tasks`` runs of about equal weight, none empty."""
+    runs: list[list[Piece]] = []
+    weight = sum(p.weight for p in pieces)
+    waiting = list(reversed(pieces))
+    while waiting:
+        left = tasks - len(runs)
+        run: list[Piece] = []
+        share, taken = weight / left, 0.0
+        while waiting and (not run or left == 1 or _fits(waiting, taken, share, left)):
+            piece = waiting.pop()
+            run.append(piece)
+            taken += piece.weight
+        weight -= taken
+        runs.append(run)
+    return runs
+
+
+def _fits(waiting: Sequence[Piece], taken: float, share: float, left: int) -> bool:
+    """True if the next piece belongs to this run: half of it or more is within the share, and
+    each later run still finds a piece.
+    """
+    return taken + waiting[-1].weight / 2 <= share and len(waiting) >= left
+
+
+def _slices(run: Sequence[Piece]) -> tuple[FileSlice, ...]:
+    """A run as file slices: neighbours joined, whole files said so."""
+    joined: list[Piece] = []
+    for piece in run:
+        last = joined[-1] if joined else None
+        if last and last.file.path == piece.file.path and last.first + last.rows == piece.first:
+            joined[-1] = Piece(last.file, last.first, last.rows + piece.rows, 0.0)
+        else:
+            joined.append(piece)
+    return tuple(_slice(piece) for piece in joined)
+
+
+def _slice(piece: Piece) -> FileSlice:
+    file = piece.file
+    if piece.first == 0 and piece.rows == file.rows:
+        return FileSlice(path=file.path, size=file.size, version=file.version)
+    return FileSlice(
+        path=file.path,
+        size=file.size,
+        version=file.version,
+        first=piece.first,
+        last=piece.first + piece.rows - 1,
+    )
