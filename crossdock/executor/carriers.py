@@ -74,8 +74,10 @@ def encode_column(sql: str, column: CarriedColumn) -> str:
     """``encode`` for a column of a plan, aggregate states included."""
     if not column.aggregate:
         return encode(sql, column.type)
-    layout = _layout(column)
-    return _Encoder().apply(f"CAST({sql} AS {layout})", parse_type(layout))
+    layout = parse_type(_layout(column))
+    if not _needs(layout):
+        return sql  # Parquet takes a state as its layout
+    return _Encoder().apply(_bare(sql, layout), layout)
 
 
 def decode_column(sql: str, column: CarriedColumn) -> str:
@@ -87,7 +89,7 @@ def decode_column(sql: str, column: CarriedColumn) -> str:
     value = decode(sql, _layout(column))
     if any(column.constants):
         constants = ", ".join(each or "NULL" for each in column.constants)
-        return f"to_aggregate_state({value}, '{name}', [{signature}], ROW({constants}))"
+        return f"to_aggregate_state({value}, '{name}', [{signature}], [{constants}])"
     return f"to_aggregate_state({value}, '{name}', [{signature}]::VARCHAR[])"
 
 
@@ -114,6 +116,14 @@ def _layout(column: CarriedColumn) -> str:
     return layout
 
 
+def _bare(sql: str, layout: SqlType) -> str:
+    """The state as a value of its layout. A plain cast from a list to the same list is no cast to
+    the engine and leaves it a state; inside a struct it is one."""
+    if layout.name in ("LIST", "ARRAY"):
+        return f"CAST(struct_pack(state := {sql}) AS STRUCT(state {layout})).state"
+    return f"CAST({sql} AS {layout})"
+
+
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -121,6 +131,8 @@ def _literal(text: str) -> str:
 def _needs(type: SqlType) -> bool:
     """Whether values of ``type`` change on their way through Parquet."""
     if type.name in _NESTED:
+        if any(child.name == "VARIANT" for _, child in type.members):
+            raise CarrierError(f"type {type} cannot be carried: a VARIANT must be a whole column")
         own = type.name in ("ARRAY", "TUPLE", "UNION")
         return own or any(_needs(child) for _, child in type.members)
     if type.name in _UNCHANGED:

@@ -15,14 +15,21 @@ Layout = Callable[[Sequence[str]], str | None]
 
 _TO_BIGINT = frozenset({"TINYINT", "UTINYINT", "USMALLINT", "UINTEGER"})
 _SUMMED_WIDE = frozenset({"INTEGER", "BIGINT", "HUGEINT"})
-_TIMES = frozenset(
-    {"TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE", "TIMESTAMP_NS"}
-)
+_WITHOUT_SIGN = frozenset({"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"})
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "FLOAT", "DOUBLE"}) | _SUMMED_WIDE
+_TIMES = frozenset({"TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE"})
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*\d+\)")
 #: Narrow decimals are kept in 16 bits, and their sum in 64 bits.
 _NARROW_DECIMAL_WIDTH = 4
-#: The engine orders these by a sort key of its own, under another aggregate's name.
-_BY_SORT_KEY = frozenset({"BIT", "TIME WITH TIME ZONE", "VARIANT"})
+#: Types whose minimum the engine finds under another aggregate's name, by a sort key, or whose state
+#: it has no cast from, although they need a carrier.
+_NO_EXTREME = frozenset(
+    {
+        *("BIT", "TIME WITH TIME ZONE", "VARIANT"),
+        *("INTERVAL", "TIMESTAMP_S", "TIMESTAMP_MS", "BIGNUM"),
+    }
+)
+_NO_EXTREME_KINDS = ("MAP(", "UNION(", "TUPLE(", "STRUCT(")
 _BY_VALUE = frozenset(
     {"INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
 )
@@ -66,6 +73,8 @@ def bound_arguments(aggregate: str, arguments: Sequence[str]) -> tuple[str, tupl
         types = tuple(_widened(each) for each in types)
     elif name in _DOUBLES or (name == "mad" and not _kept_by_mad(types)):
         types = ("DOUBLE",) * len(types)
+    elif name == "string_agg":
+        types = ("VARCHAR",) * len(types)
     return name, types
 
 
@@ -84,7 +93,7 @@ def _widened(type: str) -> str:
 
 
 def _kept_by_mad(types: Sequence[str]) -> bool:
-    return types[0] in {"FLOAT", "DATE"} | _TIMES or _DECIMAL.fullmatch(types[0]) is not None
+    return types[0] not in _NUMBERS | _WITHOUT_SIGN or types[0] == "FLOAT"
 
 
 def _constant(layout: str) -> Layout:
@@ -110,33 +119,46 @@ def _sum(types: Sequence[str]) -> str | None:
 def _average(types: Sequence[str]) -> str | None:
     if types[0] == "INTERVAL":
         return "STRUCT(count BIGINT, value INTERVAL)"
-    total = "HUGEINT" if types[0] in _TIMES else _sum(types)
+    total = "HUGEINT" if types[0] in _TIMES | {"TIMESTAMP_NS"} else _sum(types)
     if total is None or types[0] == "BOOLEAN":
         return None
     return f"STRUCT(count UBIGINT, value {total})"
 
 
 def _extreme(types: Sequence[str]) -> str | None:
-    return None if types[0] in _BY_SORT_KEY else types[0]
+    if types[0] in _NO_EXTREME or types[0].startswith(_NO_EXTREME_KINDS):
+        return None
+    return types[0]
 
 
-def _first(types: Sequence[str]) -> str:
-    return f"STRUCT(value {types[0]})"
+def _first(types: Sequence[str]) -> str | None:
+    return None if "VARIANT" in types[0] else f"STRUCT(value {types[0]})"
+
+
+def _list(types: Sequence[str]) -> str | None:
+    return None if "VARIANT" in types[0] else f"{types[0]}[]"
 
 
 def _argument_of_extreme(types: Sequence[str]) -> str | None:
-    if types[1] not in _BY_VALUE:
+    if types[1] not in _BY_VALUE or "VARIANT" in types[0]:
         return None
-    return f"STRUCT(arg {types[0]}, by {types[1]})"
+    return f'STRUCT(arg {types[0]}, "by" {types[1]})'
 
 
 def _kept_values(types: Sequence[str]) -> str | None:
     """Holistic aggregates keep every value; unsigned ones are converted first, so they are out."""
-    return None if types[0].startswith("U") and types[0] != "UUID" else f"{types[0]}[]"
+    return None if types[0] in _WITHOUT_SIGN or "VARIANT" in types[0] else f"{types[0]}[]"
+
+
+def _kept_numbers(types: Sequence[str]) -> str | None:
+    """The same where values are interpolated or subtracted."""
+    if types[0] in _NUMBERS | _TIMES | {"DATE"} or _DECIMAL.fullmatch(types[0]):
+        return f"{types[0]}[]"
+    return None
 
 
 def _bits(types: Sequence[str]) -> str | None:
-    return types[0] if types[0].endswith("INT") or types[0] in ("INTEGER", "BIT") else None
+    return types[0] if types[0].endswith("INT") or types[0] in ("INTEGER", "UINTEGER") else None
 
 
 _SUMS = frozenset({"sum", "avg", "mean"})
@@ -199,12 +221,12 @@ _LAYOUTS: dict[str, Layout] = {
     "arg_max_null": _argument_of_extreme,
     "min_by": _argument_of_extreme,
     "max_by": _argument_of_extreme,
-    "list": lambda types: f"{types[0]}[]",
-    "array_agg": lambda types: f"{types[0]}[]",
+    "list": _list,
+    "array_agg": _list,
     "string_agg": _constant("VARCHAR"),
     "median": _kept_values,
-    "mad": _kept_values,
-    "quantile_cont": _kept_values,
+    "mad": _kept_numbers,
+    "quantile_cont": _kept_numbers,
     "quantile_disc": _kept_values,
     "approx_count_distinct": _constant("STRUCT(precision UTINYINT, registers UTINYINT[])"),
 }
