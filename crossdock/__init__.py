@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crossdock.client.connection import Connection, connect
     from crossdock.client.cursor import Cursor
-    from crossdock.client.progress import Progress, StageProgress
     from crossdock.client.receipt import Receipt, StageReceipt
     from crossdock.client.types import (
         BINARY,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
         TableError,
     )
     from crossdock.errors import CrossdockError as Error
+    from crossdock.progress import StageProgress
     from crossdock.settings import Exchange, Settings
 
     Warning: type[Exception]
@@ -92,7 +92,6 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "ProgrammingError",
-    "Progress",
     "QueryCancelled",
     "QueryFailed",
     "Receipt",
@@ -117,7 +116,7 @@ __all__ = [
 _HOMES = {
     "crossdock.client.connection": ("Connection", "connect"),
     "crossdock.client.cursor": ("Cursor",),
-    "crossdock.client.progress": ("Progress", "StageProgress"),
+    "crossdock.progress": ("StageProgress",),
     "crossdock.client.receipt": ("Receipt", "StageReceipt"),
     "crossdock.client.types": (
         "BINARY",

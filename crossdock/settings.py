@@ -47,6 +47,7 @@ class Settings:
     lease_seconds: float = 30.0  # a silent worker's task is given away after this
     max_attempts: int = 4  # failures allowed per task
     timeout_seconds: float | None = None  # the query's deadline
+    timezone: str | None = None  # of the session; default: the machine's
 
     @property
     def worker_count(self) -> int:
@@ -71,6 +72,7 @@ class Kind(StrEnum):
     SIZE = "size"
     DURATION = "seconds"
     EXCHANGE = "method"
+    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,8 @@ class Field:
             Kind.SIZE: "a size such as 64MB, 1GiB or a number of bytes,",
             Kind.DURATION: "a time such as 30, 1.5s or 2m,",
         }
+        if self.kind is Kind.TEXT:
+            return "a name such as Europe/Berlin"
         bound = f"at least {_plain(self.minimum)}"
         if self.maximum != math.inf:
             bound = f"from {_plain(self.minimum)} to {_plain(self.maximum)}"
@@ -166,11 +170,16 @@ def _exchange(value: object) -> Exchange | None:
     return Exchange(text) if text in set(Exchange) else None
 
 
+def _text(value: object) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
 _PARSERS = {
     Kind.COUNT: _count,
     Kind.SIZE: _size,
     Kind.DURATION: _duration,
     Kind.EXCHANGE: _exchange,
+    Kind.TEXT: _text,
 }
 
 FIELDS: tuple[Field, ...] = (
@@ -249,6 +258,13 @@ FIELDS: tuple[Field, ...] = (
         help="deadline of a query, after which it is cancelled",
         default="none",
         minimum=0.001,
+        optional=True,
+    ),
+    Field(
+        name="timezone",
+        kind=Kind.TEXT,
+        help="time zone of the session, the same for every worker",
+        default="the machine's",
         optional=True,
     ),
 )

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossdock.catalog import Catalog, Source
 from crossdock.client.cursor import Cursor, Parameters
-from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run
+from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run, Wishes
 from crossdock.client.statements import Room
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
-from crossdock.planner import PlannerOptions, StagePlan, plan_query
+from crossdock.planner import PlannerOptions, plan_query
 from crossdock.planner.binder import Binder
+from crossdock.planner.plan import StagePlan
 from crossdock.settings import Settings, from_environment, with_values
 
 if TYPE_CHECKING:
-    from crossdock.client.driver import Driver
+    from crossdock.local import LocalPlatform
 
 #: In the working directory, unless ``home`` or CROSSDOCK_HOME says otherwise.
 DEFAULT_HOME = ".crossdock"
@@ -57,21 +58,26 @@ def connect(
     if exchange != "auto":
         given["exchange"] = exchange
     values = with_values(from_environment(os.environ), given)
-    folder = Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
-    return Connection(folder.absolute(), values, tables or {})
+    return Connection(home_folder(home), values, tables or {})
+
+
+def home_folder(home: str | os.PathLike[str] | None) -> Path:
+    """The home folder to use. Raises ``SettingError`` when a file stands there."""
+    folder = Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise SettingError(f"home = {str(folder)!r}: there is a file of that name")
+    return folder
 
 
 class Connection:
     """A session: its tables, its settings, its workers. Use it in a ``with`` block."""
 
     def __init__(self, home: Path, settings: Settings, tables: Mapping[str, Source]) -> None:
-        if home.exists() and not home.is_dir():
-            raise SettingError(f"home = {str(home)!r}: there is a file of that name")
         self.home = home
         self.settings = settings
         self._catalog = Catalog(home)
-        self._binder = Binder(self._catalog)
-        self._driver: Driver | None = None
+        self._binder = Binder(self._catalog, timezone=settings.timezone)
+        self._platform: LocalPlatform | None = None
         self._cursors: set[Cursor] = set()
         self._lock = threading.Lock()  # binding and opening are one at a time
         self._closed = False
@@ -89,10 +95,21 @@ class Connection:
 
     # -- PEP 249 -----------------------------------------------------------------------------------
 
-    def cursor(self, *, on_progress: OnProgress | None = None) -> Cursor:
-        """A new cursor; ``on_progress`` hears of the tasks of a distributed query."""
+    def cursor(
+        self,
+        *,
+        on_progress: OnProgress | None = None,
+        as_text: Callable[[str], bool] | None = None,
+    ) -> Cursor:
+        """A new cursor.
+
+        Args:
+            on_progress: hears of the tasks of a distributed query now and then.
+            as_text: chooses types (``DECIMAL(9,2)``, ``DATE``) whose values come as the engine's
+                own text, exact where Python's value is not; ``description`` keeps the types.
+        """
         self._open()
-        cursor = Cursor(self, on_progress)
+        cursor = Cursor(self, Wishes(on_progress=on_progress, as_text=as_text))
         self._cursors.add(cursor)
         return cursor
 
@@ -123,8 +140,8 @@ class Connection:
                 cursor.cancel()
                 cursor.close()
         finally:
-            if self._driver is not None:
-                self._driver.close()
+            if self._platform is not None:
+                self._platform.close()
             self._catalog.close()
 
     def __enter__(self) -> Connection:
@@ -143,25 +160,20 @@ class Connection:
             return plan_query(bound, self._options())
 
     @property
-    def platform(self) -> Driver:
+    def platform(self) -> LocalPlatform:
         """The local platform, opened at its first use."""
         self._open()
         with self._lock:
-            if self._driver is None:
-                from crossdock.local import LocalPlatform
+            if self._platform is None:
+                from crossdock.local import LocalPlatform  # heavy: not for `tables list`
 
-                self._driver = LocalPlatform(self.home, self.settings)
-            return self._driver
+                self._platform = LocalPlatform(self.home, self.settings)
+            return self._platform
 
-    def _begin(
-        self, sql: str, parameters: Parameters | None, on_progress: OnProgress | None
-    ) -> Run:
+    def _begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
         plan = self.explain(sql, parameters)
-        if plan.one_task:
-            return OneTaskRun(self.platform, plan, self._room(everything=True))
-        return DistributedRun(
-            self.platform, plan, self._room(everything=False), on_progress=on_progress
-        )
+        kind = OneTaskRun if plan.one_task else DistributedRun
+        return kind(self.platform, plan, self._room(everything=plan.one_task), wishes)
 
     def _room(self, *, everything: bool) -> Room:
         """What a statement of this process may use; beside workers, one worker's share."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from crossdock.client.receipt import Receipt
 from crossdock.client.rows import Row, Rows
-from crossdock.client.runs import OnProgress, Run
+from crossdock.client.runs import Run, Wishes
 from crossdock.errors import InterfaceError, ProgrammingError
 from crossdock.planner.plan import StagePlan
 
@@ -28,10 +28,11 @@ class Cursor:
     thread; only ``cancel`` may come from another.
     """
 
-    def __init__(self, connection: Connection, on_progress: OnProgress | None = None) -> None:
+    def __init__(self, connection: Connection, wishes: Wishes) -> None:
         self.connection = connection
         self.arraysize = 1
-        self._on_progress = on_progress
+        self.on_progress = wishes.on_progress
+        self._as_text = wishes.as_text
         self._run: Run | None = None
         self._rows: Rows | None = None
         self._closed = False
@@ -56,7 +57,8 @@ class Cursor:
         """
         self._open()
         self._release()
-        self._run = self.connection._begin(sql, parameters, self._on_progress)
+        wishes = Wishes(on_progress=self.on_progress, as_text=self._as_text)
+        self._run = self.connection._begin(sql, parameters, wishes)
         try:
             self._rows = self._run.start()
         except BaseException:

@@ -85,18 +85,16 @@ def of_summary(
     *,
     labels: Sequence[str],
     seconds: float,
-    client_usage: Mapping[str, int],
 ) -> Receipt:
-    """The receipt of a distributed query.
+    """The receipt of a distributed query; requests of workers and coordinator are added up.
 
     Args:
         summary: the figures kept by the coordinator.
         labels: what each stage does, in words, by stage id.
         seconds: wall time as the client saw it.
-        client_usage: requests of the client's process for this query (submit, waiting, turns).
     """
     requests: dict[str, int] = {}
-    for usage in (summary.worker_usage, summary.coordinator_usage, client_usage):
+    for usage in (summary.worker_usage, summary.coordinator_usage):
         for kind, amount in usage.items():
             requests[kind] = requests.get(kind, 0) + amount
     stages = tuple(_stage(stage, labels) for stage in summary.stages)

@@ -5,32 +5,48 @@ from __future__ import annotations
 import resource
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from coordinator_state.ids import QueryId
 from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus
-from crossdock.client import progress
-from crossdock.client.driver import Driver
 from crossdock.client.receipt import Receipt, of_one_task, of_summary
 from crossdock.client.rows import Rows
-from crossdock.client.statements import Room, open_one_task, open_result, result_query
+from crossdock.client.statements import Room, as_text, open_one_task, open_result, result_query
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.planner.plan import StagePlan
+from crossdock.progress import StageProgress
 
-OnProgress = Callable[[progress.Progress], None]
+if TYPE_CHECKING:
+    from crossdock.local import LocalPlatform
+
+#: Hears of every stage whenever something changed.
+OnProgress = Callable[[Sequence[StageProgress]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the reader of a query wants of its run."""
+
+    on_progress: OnProgress | None = None  # hears of the tasks of a distributed query
+    as_text: Callable[[str], bool] | None = None  # types whose values the engine writes as text
 
 
 class Run(ABC):
     """What a cursor holds while a query is open."""
 
-    def __init__(self, driver: Driver, plan: StagePlan, room: Room) -> None:
+    def __init__(
+        self, platform: LocalPlatform, plan: StagePlan, room: Room, wishes: Wishes
+    ) -> None:
         self.plan = plan
-        self._driver = driver
+        self._platform = platform
         self._room = room
+        self._wishes = wishes
         self._rows: Rows | None = None
         self._began = time.perf_counter()
         self._seconds = 0.0  # to the last row, once it was read
-        self._used_before = dict(driver.usage())
+        self._used_before = dict(platform.usage())
         self.query_id = self._register()
 
     @abstractmethod
@@ -51,43 +67,52 @@ class Run(ABC):
         """As far as the query has come."""
 
     def close(self) -> None:
-        """Free what the run holds; its rows cannot be read any more."""
+        """Free what the run holds; its rows cannot be read any more, its receipt can."""
         if self._rows is not None:
             self._rows.close()
+
+    def _interrupt(self) -> None:
+        if self._rows is not None:
+            self._rows.interrupt()
+
+    def _wished(self, sql: str) -> str:
+        chosen = self._wishes.as_text
+        return as_text(sql, self.plan.columns, chosen) if chosen else sql
+
+    def _usage(self) -> Mapping[str, int]:
+        """Requests of this process since the query began."""
+        before = self._used_before
+        now = self._platform.usage()
+        return {kind: n - before.get(kind, 0) for kind, n in now.items() if n > before.get(kind, 0)}
 
     @property
     def _elapsed(self) -> float:
         return self._seconds or time.perf_counter() - self._began
 
-    def _usage(self) -> Mapping[str, int]:
-        """Requests of this process since the query began."""
-        before = self._used_before
-        now = self._driver.usage()
-        return {kind: n - before.get(kind, 0) for kind, n in now.items() if n > before.get(kind, 0)}
-
 
 class OneTaskRun(Run):
     """The user's own text in this process, with the threads and memory of all workers."""
 
-    def __init__(self, driver: Driver, plan: StagePlan, room: Room) -> None:
+    def __init__(
+        self, platform: LocalPlatform, plan: StagePlan, room: Room, wishes: Wishes
+    ) -> None:
         self._status = QueryStatus.RUNNING
-        super().__init__(driver, plan, room)
+        super().__init__(platform, plan, room, wishes)
 
     def _register(self) -> QueryId:
-        return self._driver.begin_in_process(self.plan)
+        return self._platform.begin_in_process(self.plan, on_cancel=self._interrupt)
 
     def start(self) -> Rows:
         try:
             self._rows = open_one_task(self.plan, self._room, self._end)
-            self._rows.start(self.plan.stages[-1].fragment)
+            self._rows.start(self._wished(self.plan.stages[-1].fragment))
         except BaseException as error:
             self._end(0, error)
             raise
         return self._rows
 
     def cancel(self) -> None:
-        if self._rows is not None:
-            self._rows.interrupt()
+        self._interrupt()
 
     @property
     def receipt(self) -> Receipt:
@@ -107,60 +132,53 @@ class OneTaskRun(Run):
             return
         self._seconds = self._elapsed
         self._status = _status_of(error)
-        record = _record_of(error) if error else None
-        self._driver.end_in_process(self.query_id, self._status, rows=rows, error=record)
+        self._platform.end_in_process(
+            self.query_id,
+            self._status,
+            rows=rows,
+            error=_record_of(error) if error else None,
+        )
 
 
 class DistributedRun(Run):
     """Stages on workers; the rows are read from the result objects the query ended with."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        plan: StagePlan,
-        room: Room,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._on_progress = on_progress
-        super().__init__(driver, plan, room)
-
     def _register(self) -> QueryId:
-        return self._driver.submit(self.plan)
+        return self._platform.submit(self.plan)
 
     def start(self) -> Rows:
         try:
-            record = self._driver.wait(self.query_id, self._report)
+            record = self._platform.wait(self.query_id, self._report)
         except BaseException:
-            self._driver.cancel(self.query_id)
+            self._platform.cancel(self.query_id)
             raise
         self._seconds = self._elapsed
         _raise_unless_succeeded(record)
-        files = self._driver.result_files(record)
+        files = self._platform.result_files(record)
         self._rows = open_result(self.plan, files, self._room, self._end)
-        self._rows.start(result_query(self.plan.columns, files))
+        self._rows.start(self._wished(result_query(self.plan.columns, files)))
         return self._rows
 
     def cancel(self) -> None:
-        self._driver.cancel(self.query_id)
-        if self._rows is not None:
-            self._rows.interrupt()
+        self._platform.cancel(self.query_id)
+        self._interrupt()
 
     @property
     def receipt(self) -> Receipt:
         return of_summary(
-            self._driver.progress(self.query_id),
+            self._platform.progress(self.query_id),
             labels=[stage.label for stage in self.plan.stages],
             seconds=self._elapsed,
-            client_usage=self._usage(),
         )
 
     def close(self) -> None:
+        """Close the query too: its queues, exchange objects and result are gone then."""
         super().close()
-        self._driver.discard(self.query_id)
+        self._platform.discard(self.query_id)
 
     def _report(self) -> None:
-        if self._on_progress is not None:
-            self._on_progress(progress.of_summary(self.plan, self._driver.progress(self.query_id)))
+        if self._wishes.on_progress is not None:
+            self._wishes.on_progress(self._platform.stages(self.query_id))
 
     def _end(self, rows: int, error: BaseException | None) -> None:
         self._seconds = time.perf_counter() - self._began

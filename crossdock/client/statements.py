@@ -76,6 +76,19 @@ def result_query(columns: Sequence[ResultColumn], files: Sequence[Path]) -> str:
     return f"SELECT {items} FROM (SELECT {empty}) WHERE FALSE"
 
 
+def as_text(sql: str, columns: Sequence[ResultColumn], chosen: Callable[[str], bool]) -> str:
+    """``sql`` with the columns of chosen types written by the engine as VARCHAR; order is kept."""
+    if not any(chosen(column.type) for column in columns):
+        return sql
+    names = [f"c{index}" for index in range(len(columns))]
+    items = ", ".join(
+        f"CAST({name} AS VARCHAR) AS {name}" if chosen(column.type) else name
+        for name, column in zip(names, columns, strict=True)
+    )
+    # A line of its own for the parenthesis: the text may end in a comment.
+    return f"SELECT {items} FROM ({sql.strip().rstrip(';')}\n) AS result({', '.join(names)})"
+
+
 def _open(
     plan: StagePlan,
     room: Room,

@@ -1,0 +1,76 @@
+"""The command group, and how errors become messages and exit codes.
+
+Exit codes: 0 done, 1 the query or command failed, 2 wrong usage or a wrong option, 130 Ctrl-C.
+Commands import what they run, so that ``--help`` and ``--version`` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import click
+
+from coordinator_state.errors import StateError
+from crossdock.cli.explain import explain
+from crossdock.cli.maintenance import gc, queries
+from crossdock.cli.query import query
+from crossdock.cli.tables import tables
+from crossdock.errors import CrossdockError, SettingError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="crossdock", prog_name="crossdock")
+def cli() -> None:
+    """SQL over Parquet through a queue shuffle, on this machine.
+
+    Settings are flags, or CROSSDOCK_* variables (CROSSDOCK_WORKERS=4); flags win.
+    """
+
+
+for _command in (query, explain, tables, queries, gc):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave the process with its exit code."""
+    sys.exit(run(lambda: cli.main(arguments, prog_name="crossdock", standalone_mode=False)))
+
+
+def run(command: Callable[[], object]) -> int:
+    """The exit code of ``command``; every expected error is one message on stderr."""
+    try:
+        command()
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _complain("interrupted; the query was cancelled")
+        return EXIT_INTERRUPTED
+    except SettingError as error:
+        _complain(str(error))
+        return EXIT_USAGE
+    except BrokenPipeError:
+        return _closed_pipe()
+    except (CrossdockError, StateError, OSError) as error:
+        _complain(str(error))
+        return EXIT_FAILED
+    return 0
+
+
+def _complain(message: str) -> None:
+    click.echo(f"error: {message}", err=True)
+
+
+def _closed_pipe() -> int:
+    """Whoever read our rows has had enough (``| head``): nothing more to say."""
+    # Python flushes stdout once more when it exits; let that go nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,44 @@
+"""Where rows go: standard output, or a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+#: Permissions of a new file before the umask, as ``open`` has them.
+_FILE_MODE = 0o666
+
+
+@contextmanager
+def destination(path: Path | None) -> Iterator[BinaryIO]:
+    """A binary stream. A file is renamed into place at the end, and removed if an error came."""
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if not path.is_file() and path.exists():  # /dev/null, a pipe: nothing to rename
+        with path.open("wb") as stream:
+            yield stream
+        return
+    target = path.resolve()  # through a link: the file it names is replaced, not the link
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    partial = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+        partial.chmod(target.stat().st_mode if target.exists() else _FILE_MODE & ~_umask())
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
