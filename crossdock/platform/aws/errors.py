@@ -90,4 +90,6 @@ def _of_answer(error: ClientError, subject: str) -> PlatformError:
     kind = kind_of(code)
     if kind is PlatformError and status >= 500:
         kind = PlatformUnavailable
+    if kind is PlatformDenied and error.operation_name in ("GetObject", "HeadObject"):
+        message += " (or no such object, and no permission to list the bucket)"
     return kind(f"{subject}: {error.operation_name} answered {code}: {message}")

@@ -21,6 +21,7 @@ from crossdock.errors import (
     PlatformDenied,
     PlatformError,
 )
+from crossdock.platform.keys import checked
 from crossdock.platform.ports import ObjectInfo
 
 #: Objects that are not whole yet, on systems without anonymous files. Never part of a key.
@@ -117,11 +118,7 @@ class FolderObjects:
                 self._prune(path.parent)
 
     def _path(self, key: str) -> Path:
-        segments = key.split("/")
-        if "\0" in key or any(segment in ("", ".", "..") for segment in segments):
-            raise PlatformError(
-                f"object key {key!r} is refused: write names joined by '/', without '.' or '..'"
-            )
+        segments = checked(key).split("/")
         if segments[0] == _PARTIAL:
             raise PlatformError(f"object key {key!r} is refused: {_PARTIAL!r} is reserved")
         return self._root.joinpath(*segments)
