@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,13 +41,13 @@ class Catalog:
 
     Args:
         home: folder of the persistent entries; None: in memory only.
-        scratch: where Arrow tables are written; None: a temporary folder that ends with ``close``.
+        scratch: where Arrow tables are written; None: a temporary one that ends with it.
     """
 
     def __init__(self, home: Path | None = None, *, scratch: Path | None = None) -> None:
         self._registry = Registry(home) if home else None
         self._scratch = scratch
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._removal: weakref.finalize[..., Catalog] | None = None
         self._memory: dict[str, Entry] = {}
         self._footers = FooterCache()
         self._schemas: dict[tuple[object, ...], Schema] = {}
@@ -129,9 +131,9 @@ class Catalog:
 
     def close(self) -> None:
         """Remove the temporary folder of Arrow tables, if one was made."""
-        if self._temporary is not None:
-            self._temporary.cleanup()
-            self._temporary = None
+        if self._removal is not None:
+            self._removal()
+            self._scratch = self._removal = None
 
     def _schema(
         self, found: Sequence[FoundFile], footers: Sequence[Footer], options: ReadOptions
@@ -176,11 +178,11 @@ class Catalog:
         return tuple(_absolute(os.fspath(path)) for path in paths)
 
     def _folder(self) -> Path:
-        if self._scratch is not None:
-            return self._scratch
-        if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="crossdock-tables-")
-        return Path(self._temporary.name)
+        if self._scratch is None:
+            folder = tempfile.mkdtemp(prefix="crossdock-tables-")
+            self._removal = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._scratch = Path(folder)
+        return self._scratch
 
 
 def _absolute(source: str) -> str:
