@@ -153,6 +153,7 @@ class LocalPlatform:
 
         ``on_change`` is called after every turn; what it raises leaves the query RUNNING.
         """
+        self._parts.store.wait_for_change(0.0)  # what changes after this ends the first pause
         while True:
             result = self.coordinator.turn(query_id)
             query = result.query or self.store.get_query(query_id)
@@ -178,6 +179,7 @@ class LocalPlatform:
         What is not settled then (a worker that does not answer) is left to ``gc``.
         """
         deadline = time.monotonic() + patience
+        self._parts.store.wait_for_change(0.0)
         while not (result := self.coordinator.turn(query_id)).finished:
             if time.monotonic() >= deadline:
                 _log.warning("query %s is not closed yet; gc will finish it", query_id)

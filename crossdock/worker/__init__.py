@@ -137,6 +137,7 @@ class _Run:
     def work(self) -> None:
         """Pull tasks until there are none for a while, or told to drain, or time is nearly up."""
         idle_since = time.monotonic()
+        self._tools.wait(0.0)  # from here on a change between two waits ends the second at once
         while self._left() > self._habits.reserve_seconds:
             try:
                 task = self._claim()
