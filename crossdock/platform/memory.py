@@ -1,4 +1,4 @@
-"""Ports held in memory: one process, nothing on disk. For tests, and as the shortest correct example.
+"""Ports held in memory: one process, nothing on disk. For tests, and as the shortest example.
 
 The contract suite runs over these as over every other implementation.
 """
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from crossdock.errors import ObjectExists, ObjectNotFound, QueueNotFound
+from crossdock.errors import ObjectExists, ObjectNotFound, PlatformError, QueueNotFound
 from crossdock.platform import bodies as rules
+from crossdock.platform.keys import checked
 from crossdock.platform.ports import Message, ObjectInfo
 
 
@@ -109,7 +110,8 @@ class MemoryObjects:
         self.put_files(key, (data,))
 
     def put_files(self, key: str, parts: Iterable[bytes | Path]) -> int:
-        data = b"".join(part.read_bytes() if isinstance(part, Path) else part for part in parts)
+        checked(key)
+        data = b"".join(_bytes_of(part) for part in parts)
         with self._lock:
             if key in self._objects:
                 raise ObjectExists(f"object {key} exists already")
@@ -121,7 +123,11 @@ class MemoryObjects:
         return data[offset:] if length is None else data[offset : offset + length]
 
     def fetch(self, key: str, target: Path, *, offset: int = 0, length: int | None = None) -> None:
-        target.write_bytes(self.get(key, offset=offset, length=length))
+        data = self.get(key, offset=offset, length=length)
+        try:
+            target.write_bytes(data)
+        except OSError as error:
+            raise PlatformError(f"object {key}: {error.strerror}: {target}") from error
 
     def head(self, key: str) -> ObjectInfo:
         data, modified_at = self._object(key)
@@ -135,10 +141,19 @@ class MemoryObjects:
     def delete(self, keys: Sequence[str]) -> None:
         with self._lock:
             for key in keys:
-                self._objects.pop(key, None)
+                self._objects.pop(checked(key), None)
 
     def _object(self, key: str) -> tuple[bytes, float]:
         with self._lock:
-            if key not in self._objects:
+            if checked(key) not in self._objects:
                 raise ObjectNotFound(f"no object {key}")
             return self._objects[key]
+
+
+def _bytes_of(part: bytes | Path) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    try:
+        return part.read_bytes()
+    except OSError as error:
+        raise PlatformError(f"cannot read {part}: {error.strerror}") from error
