@@ -89,7 +89,10 @@ def _several(count: int) -> SqlError:
 
 
 def _not_a_query(connection: duckdb.DuckDBPyConnection, sql: str, error: EngineError) -> SqlError:
-    statements = connection.extract_statements(sql)
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error:  # what stopped the parser stops this too: its reason is the better one
+        return SqlError(error.reason)
     if len(statements) > 1:
         return _several(len(statements))
     kind = statements[0].type.name if statements else ""

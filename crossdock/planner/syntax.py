@@ -42,7 +42,7 @@ class Syntax:
         """Trees of scalar expressions, without positions: they are in no user's text."""
         (statement,) = self.parse(f"SELECT {', '.join(texts)}")
         listed: list[Node] = statement["node"]["select_list"]
-        return [_without_positions(node) for node in listed]
+        return [without_places(node) for node in listed]
 
     def expression_text(self, expression: Node) -> str:
         """How DuckDB names a column of this expression."""
@@ -68,14 +68,12 @@ def walk(root: object) -> Iterator[Node]:
             waiting.extend(reversed(item))
 
 
-def _without_positions(root: Any) -> Any:
+def without_places(root: Any) -> Any:
     """A copy without text positions."""
     if isinstance(root, dict):
-        return {
-            k: _without_positions(v) for k, v in root.items() if not k.startswith("query_location")
-        }
+        return {k: without_places(v) for k, v in root.items() if not k.startswith("query_location")}
     if isinstance(root, list):
-        return [_without_positions(item) for item in root]
+        return [without_places(item) for item in root]
     return root
 
 
