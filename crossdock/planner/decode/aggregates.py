@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crossdock.errors import Unsupported
+from crossdock.planner.decode.constants import decode_constant
 from crossdock.planner.decode.expressions import (
     decode_expression,
     decode_expressions,
@@ -16,11 +17,13 @@ from crossdock.planner.nodes import (
     AggregateCall,
     Call,
     Cast,
+    Constant,
     Expression,
     SortKey,
     WindowCall,
     WindowFrame,
 )
+from crossdock.planner.sql_text import quote_literal
 
 _AGGREGATE = shape(
     "aggregate",
@@ -78,7 +81,7 @@ def decode_aggregate(node: Json, scope: Scope) -> AggregateCall:
     condition = node.get("filter")
     return AggregateCall(
         name,
-        decode_expressions(node.get("children"), scope),
+        _restored(name, decode_expressions(node.get("children"), scope), node),
         type_text(node["return_type"]),
         distinct=one_of(_DISTINCTIONS, node.get("aggregate_type"), "aggregate type") != "",
         filter=decode_expression(condition, scope) if condition else None,
@@ -92,6 +95,36 @@ def _check_data(name: str, node: Json) -> None:
         _DERIVED_DATA.check(data)
     except Unsupported as unknown:
         raise Unsupported(f"aggregate {name}: {unknown}") from None
+
+
+def _restored(name: str, arguments: tuple[Expression, ...], node: Json) -> tuple[Expression, ...]:
+    """The arguments, with constants that are part of the bound data put back.
+
+    Where DISTINCT became a grouping, constants became columns of the groups.
+    """
+    data = node.get("function_data") or {}
+    if not data or all(
+        isinstance(_without_casts(argument), Constant) for argument in arguments[1:]
+    ):
+        return arguments
+    if "separator" in data:
+        return (arguments[0], Constant(quote_literal(data["separator"]), "VARCHAR"))
+    if "quantiles" in data and len(arguments) == 2:
+        return (arguments[0], _quantiles(data, arguments[1].type))
+    raise Unsupported(f"aggregate {name} whose constant arguments became columns")
+
+
+def _quantiles(data: Json, type_name: str) -> Constant:
+    """Negative ones count from the top."""
+    sign = "-" if data.get("desc") else ""
+    values = [entry if isinstance(entry, float) else _plain(entry) for entry in data["quantiles"]]
+    texts = [f"{sign}{value}" for value in values]
+    text = f"[{', '.join(texts)}]" if type_name.endswith("[]") else texts[0]
+    return Constant(f"CAST({text} AS {type_name})", type_name)
+
+
+def _plain(value: Json) -> str:
+    return decode_constant(value).sql
 
 
 def decode_window(node: Json, scope: Scope) -> WindowCall:

@@ -53,8 +53,8 @@ _WINDOW = shape("LOGICAL_WINDOW", "type children window_index expressions")
 _DISTINCT = shape("LOGICAL_DISTINCT", "type children distinct_type distinct_targets order_by")
 _ORDERS = shape("DISTINCT ON order", "orders", type=("ORDER_MODIFIER",))
 _ORDER = shape("LOGICAL_ORDER_BY", "type children orders projections")
-_TOP_N = shape("LOGICAL_TOP_N", "type children orders limit offset")
-_LIMIT = shape("LOGICAL_LIMIT", "type children limit_val offset_val")
+_TOP_N = shape("LOGICAL_TOP_N", "type children orders limit offset", unpruned_offset=(2**64 - 1,))
+_LIMIT = shape("LOGICAL_LIMIT", "type children limit_val offset_val", unpruned_offset=(2**64 - 1,))
 _BOUND = shape("limit", "type constant_integer constant_percentage expression")
 _SET = shape("set operation", "type children table_index column_count setop_all allow_out_of_order")
 _CTE = shape(
@@ -203,9 +203,14 @@ def _limit_bound(node: Json, child: Relation) -> LimitBound | None:
 def _set_operation(node: Json) -> Relation:
     _SET.check(node)
     children = tuple([decode_relation(child) for child in node.get("children") or ()])
-    if len(children) < 2 or len({child.types for child in children}) != 1:
-        raise Unsupported(f"{node['type']} of inputs with different types")
-    return SetOperation(_SET_KINDS[node["type"]], bool(node.get("setop_all", True)), children)
+    kind, keep_all = _SET_KINDS[node["type"]], bool(node.get("setop_all", True))
+    if len(children) == 1 and kind == "UNION" and keep_all:
+        return children[0]  # the optimizer dropped the inputs without rows
+    if len(children) < 2:
+        raise Unsupported(f"{kind} of {len(children)} inputs")
+    if len({child.types for child in children}) != 1:
+        raise Unsupported(f"{kind} of inputs with different types")
+    return SetOperation(kind, keep_all, children)
 
 
 def _cte(node: Json) -> Relation:

@@ -42,7 +42,7 @@ def decode_get(node: Json) -> Relation:
     _GET.check(node)
     _EXTRA.check(node.get("extra_info") or {})
     name = node["qname"]["path"][-1]
-    for field in ("children", "named_parameters", "projected_input", "input_table_types"):
+    for field in ("children", "named_parameters", "projected_input"):
         if node.get(field):
             raise Unsupported(f"table function {name} with {field}")
     if name == "seq_scan":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from crossdock.errors import Unsupported
 from crossdock.planner.decode.strict import Json, shape
-from crossdock.planner.sql_text import quote_identifier, quote_literal
+from crossdock.planner.sql_text import optionally_quoted, quote_literal
 
 NULL_TYPE = '"NULL"'
 
@@ -86,7 +86,7 @@ def _array(info: Json) -> str:
 
 def _fields(children: list[Json]) -> str:
     return ", ".join(
-        f"{quote_identifier(child.get('first', ''))} {type_text(child['second'])}"
+        f"{optionally_quoted(child.get('first', ''))} {type_text(child['second'])}"
         for child in children
     )
 

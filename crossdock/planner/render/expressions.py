@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from crossdock.errors import Unsupported
+from crossdock.planner.keywords import GRAMMAR_WORDS
 from crossdock.planner.nodes import (
     AggregateCall,
     Between,
@@ -25,7 +26,6 @@ from crossdock.planner.nodes import (
     WindowCall,
     WindowFrame,
 )
-from crossdock.planner.render.keywords import KEYWORDS
 from crossdock.planner.render.names import Refs
 from crossdock.planner.sql_text import quote_identifier
 
@@ -70,7 +70,7 @@ def _sort_key(key: SortKey, refs: Refs) -> str:
 
 def function_text(name: str) -> str:
     """Name of a function, quoted where the grammar has another use for it."""
-    plain = _WORD.match(name) and name not in KEYWORDS
+    plain = _WORD.match(name) and name not in GRAMMAR_WORDS
     return name if plain else quote_identifier(name)
 
 
