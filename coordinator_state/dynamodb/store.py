@@ -21,6 +21,7 @@ from coordinator_state.dynamodb.tasks import TaskVerbs
 from coordinator_state.errors import AlreadyExists
 from coordinator_state.ids import QueryId, WorkerId
 from coordinator_state.records import WorkerRecord
+from coordinator_state.store import StateStore
 from coordinator_state.transitions import WORKER_MOVES, landed
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _REGISTRATION = "registration"
 
 
-class DynamoDbStateStore(LifetimeVerbs, QueryVerbs, TaskVerbs):
+class DynamoDbStateStore(LifetimeVerbs, QueryVerbs, TaskVerbs, StateStore):
     """Safe for many threads, processes and machines at once; ``client`` may be shared too."""
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:

@@ -308,7 +308,7 @@ def _chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def create_table(client: DynamoDBClient, name: str) -> None:
-    """Make the table as ``schema`` names it, for tests and emulators; a stack makes the real one."""
+    """Make the table as ``schema`` names it, for tests; a stack makes the real one."""
     keys = (schema.PARTITION_KEY, schema.SORT_KEY)
     index_keys = (schema.LISTING_ATTRIBUTE, schema.LISTING_SORT_ATTRIBUTE)
     client.create_table(

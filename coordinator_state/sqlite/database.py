@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import tenacity
@@ -67,7 +67,8 @@ class _Connection(sqlite3.Connection):
     """Closed with the thread that used it, or by ``Database.close``."""
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(sqlite3.ProgrammingError):  # one that could not be opened
+            self.close()
 
 
 def _before_fork() -> None:
@@ -208,6 +209,10 @@ class Database:
     )
     def _prepare(self) -> None:
         """Make or check the tables. Turning WAL on does not wait for a lock, hence the retry."""
+        self._make_tables()
+        self._local.seen = self._data_version()
+
+    def _make_tables(self) -> None:
         with self.read() as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == SCHEMA_VERSION:
