@@ -118,7 +118,8 @@ def _layout(column: CarriedColumn) -> str:
 
 def _bare(sql: str, layout: SqlType) -> str:
     """The state as a value of its layout. A plain cast from a list to the same list is no cast to
-    the engine and leaves it a state; inside a struct it is one."""
+    the engine and leaves it a state; inside a struct it is one.
+    """
     if layout.name in ("LIST", "ARRAY"):
         return f"CAST(struct_pack(state := {sql}) AS STRUCT(state {layout})).state"
     return f"CAST({sql} AS {layout})"

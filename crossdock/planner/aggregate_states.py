@@ -21,8 +21,8 @@ _TIMES = frozenset({"TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME WITH 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*\d+\)")
 #: Narrow decimals are kept in 16 bits, and their sum in 64 bits.
 _NARROW_DECIMAL_WIDTH = 4
-#: Types whose minimum the engine finds under another aggregate's name, by a sort key, or whose state
-#: it has no cast from, although they need a carrier.
+#: Types whose minimum the engine finds under another aggregate's name, by a sort key, or whose
+#: state it has no cast from, although they need a carrier.
 _NO_EXTREME = frozenset(
     {
         *("BIT", "TIME WITH TIME ZONE", "VARIANT"),
