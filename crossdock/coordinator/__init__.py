@@ -20,7 +20,7 @@ from crossdock.platform.ports import Clock, Control, Ids, Launcher, Meter
 from crossdock.scheduler import Limits, Snapshot
 from crossdock.scheduler.instructions import Tick
 
-__all__ = ["Coordinator", "Terms", "TurnResult"]
+__all__ = ["CANCELLED", "Coordinator", "Terms", "TurnResult"]
 
 _log = logging.getLogger(__name__)
 

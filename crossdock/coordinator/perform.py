@@ -122,8 +122,8 @@ class Performer:
             case ObserveBeat(task):
                 self._store.observe_beat(task, now=scene.now)
                 return Outcome.QUIET
-            case RequeueTask(task, error, burn):
-                self._store.requeue_task(task, error, now=scene.now, burn=burn)
+            case RequeueTask(task, error, beat):
+                self._store.requeue_task(task, error, now=scene.now, beat=beat)
                 return Outcome.MOVED
             case Tick():
                 return Outcome.QUIET

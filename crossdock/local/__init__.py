@@ -10,14 +10,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
 from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus
 from crossdock import cleanup, summary
-from crossdock.coordinator import Coordinator, Terms, TurnResult
+from crossdock.coordinator import CANCELLED, Coordinator, Terms, TurnResult
 from crossdock.local import in_process, janitor
 from crossdock.local.home import Home, open_parts
 from crossdock.local.process import LIFE_SECONDS, worker_for_process
@@ -47,6 +47,8 @@ COALESCE_SECONDS = 0.002
 GLANCE_SECONDS = 0.1
 #: Closing a query takes at most this long; what is left then is the janitor's.
 CLOSING_SECONDS = 10.0
+#: What workers get to report before their processes are ended.
+GOODBYE_SECONDS = 1.0
 #: Worker processes end within this after their client died.
 ORPHAN_SECONDS = 2.0
 #: The janitor leaves ownerless objects younger than this alone.
@@ -129,13 +131,17 @@ class LocalPlatform:
         self._processes.prewarm(self.settings.worker_count)
 
     def close(self) -> None:
-        """Cancel what still runs, close it, end the workers."""
+        """Cancel what still runs, end the workers, close every query of this process."""
         with self._lock:
-            still_open = tuple(self._open)
+            still_open, own = tuple(self._open), tuple(self._own)
+        for query_id in own:
+            self.end_in_process(query_id, QueryStatus.CANCELLED, error=CANCELLED)
         for query_id in still_open:
             self.cancel(query_id)
-        self._closer.shutdown(wait=True)
+        # Workers that may say goodbye do so now; the others are ended, and known to be.
+        wait(self._closings.values(), timeout=GOODBYE_SECONDS)
         self._processes.close()
+        self._closer.shutdown(wait=True)
         self._parts.close()
 
     # -- a query on workers ----------------------------------------------------------------------

@@ -21,7 +21,7 @@ from crossdock.scheduler.instructions import (
 from crossdock.scheduler.snapshot import DONE, Snapshot
 
 #: First wait after a refused launch; doubles with each further one.
-REFUSED_SECONDS = 0.05
+REFUSED_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,13 +47,14 @@ def running_tasks(s: Snapshot, now: float) -> Iterator[Instruction]:
     for task in s.with_status(TaskStatus.RUNNING):
         worker = s.worker_by_id.get(task.worker_id)
         if worker is None or worker.status in OFF or worker.worker_id in s.gone:
-            yield RequeueTask(task, _vanished(task, "its worker ended"), burn=True)
+            yield RequeueTask(task, _vanished(task, "its worker ended"))
         elif task.beat == task.beat_seen:
             silent = now - task.beat_seen_at
             if silent > s.query.lease_seconds + s.limits.skew:
                 why = f"its worker was silent for {silent:.0f} s"
+                # Refused if a beat came meanwhile: then the worker keeps the task, and goes after it.
+                yield RequeueTask(task, _vanished(task, why), beat=task.beat)
                 yield LoseWorker(worker, why)
-                yield RequeueTask(task, _vanished(task, why), burn=True)
         elif _worth_noting(s, task, now):
             yield ObserveBeat(task)
 

@@ -62,11 +62,14 @@ class ObserveBeat:
 
 @dataclass(frozen=True, slots=True)
 class RequeueTask:
-    """Fence the running attempt and offer the task again; ``burn`` counts it as a failure."""
+    """Fence the running attempt and offer the task again, at the cost of a failure.
+
+    ``beat``: only if the attempt has not beaten since; None: in any case.
+    """
 
     task: TaskRecord
     error: ErrorRecord
-    burn: bool
+    beat: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
