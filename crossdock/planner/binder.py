@@ -6,8 +6,6 @@ between workers is fixed here: parameters, file references and the clock.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -16,7 +14,8 @@ from typing import Any
 import duckdb
 
 from crossdock.catalog import Catalog, TableMeta
-from crossdock.errors import SettingError, SqlError
+from crossdock.errors import SettingError, SqlError, Unsupported
+from crossdock.planner.decode import SERIALIZE_PLAN, parse_plan_text
 from crossdock.planner.file_references import FileReferences
 from crossdock.planner.optimizer_rules import disabled_optimizers
 from crossdock.planner.parameters import Literals, Parameters, match_parameters
@@ -29,10 +28,6 @@ from crossdock.planner.statements import parse_one, refuse_unsupported
 from crossdock.planner.syntax import Node, Syntax, cte_names, table_path, table_references, walk
 
 SESSION_SETTINGS = ("TimeZone", "Calendar")
-_PLAN = (
-    "SELECT json_serialize_plan($1, "
-    "skip_null := true, skip_empty := true, skip_default := true, optimize := true)"
-)
 _LOCKED = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
@@ -117,7 +112,7 @@ class Binder:
         rewriting.inline({n: literals.of(v, n) for n, v in values.items()})
         rewriting.apply(lambda node: clock.pin(node, sql, hidden))
         text = rewriting.text()
-        self._shadow.ensure(tables.values())
+        self._shadow.ensure(tables.values(), named | entries)
         return self._bound(text, tables, rewriting, hidden)
 
     def _bound(
@@ -152,9 +147,11 @@ class Binder:
         return tables
 
     def _plan(self, text: str) -> tuple[dict[str, Any] | None, EngineError | None]:
-        (answer,) = self._connection.execute(_PLAN, [text]).fetchall()[0]
-        # The engine writes NAN where JSON readers take NaN at best.
-        document = json.loads(re.sub(r'"value":NAN\b', '"value":NaN', answer))
+        (answer,) = self._connection.execute(SERIALIZE_PLAN, {"sql": text}).fetchall()[0]
+        try:
+            document = parse_plan_text(answer)
+        except Unsupported as error:
+            return None, EngineError(str(error), "unserialisable", None, "")
         if document["error"]:
             return None, EngineError.of(document)
         plan: dict[str, Any] = document["plans"][0]

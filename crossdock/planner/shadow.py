@@ -17,10 +17,12 @@ import duckdb
 
 from crossdock.catalog import TableMeta
 
-LARGEST_SHADOW = 2000  # rows
+LARGEST_SHADOW = 20_000  # rows; with 2,000 a star schema's dimensions became all alike
 SMALLEST_SHADOW = 50  # rows; a smaller table keeps its own count
 #: Scales are powers of this, so that most statements find their shadows made.
 SCALE_STEP = 4
+#: Shadows kept for later statements; statements that name files would add them without end.
+KEPT_SHADOWS = 200
 _INTEGERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 )
@@ -40,15 +42,25 @@ class ShadowTables:
         self._made: dict[str, _Made] = {}
         self._ranges: dict[str, tuple[TableMeta, Mapping[str, _Range]]] = {}
 
-    def ensure(self, tables: Iterable[TableMeta]) -> None:
-        """Make the planner's tables those of ``tables``, and no others."""
+    def ensure(self, tables: Iterable[TableMeta], named: Iterable[str]) -> None:
+        """Make the planner's tables those of ``tables``.
+
+        ``named`` are all table names of the statement, lower case: one that is in no table of
+        ``tables`` must not be found, although an earlier statement may have had it.
+        """
         wanted = {table.name.lower(): table for table in tables}
-        for name in [name for name in self._made if name not in wanted]:
-            self._connection.execute(f"DROP TABLE {quote(name)}")
-            del self._made[name]
+        self._drop(name for name in named if name not in wanted)
         counts = shadow_rows({name: table.rows for name, table in wanted.items()})
         for name, table in wanted.items():
             self._make(name, _Made(table, counts[name]))
+        excess = max(0, len(self._made) - KEPT_SHADOWS)
+        self._drop([name for name in self._made if name not in wanted][:excess])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            if self._made.pop(name, None) is not None:
+                self._connection.execute(f"DROP TABLE {quote(name)}")
+                self._ranges.pop(name, None)
 
     def _make(self, name: str, wanted: _Made) -> None:
         if self._made.get(name) == wanted:

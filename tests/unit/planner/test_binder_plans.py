@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crossdock.catalog import Catalog
+from crossdock.errors import SqlError
 from crossdock.planner.binder import Binder
 from crossdock.planner.shadow import LARGEST_SHADOW, shadow_rows
 from crossdock.planner.syntax import Syntax, without_places
@@ -102,6 +103,27 @@ def test_a_plan_does_not_depend_on_what_was_bound_before(tpch_tiny: Path) -> Non
     for number in ("1", "11", "22"):
         used.bind(queries[number])
     assert used.bind(queries["5"]).plan == fresh.plan
+
+
+def test_a_table_of_an_earlier_statement_is_not_found_later(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "orders.parquet")
+    binder = Binder(Catalog())
+    binder.bind(f"FROM '{tmp_path}/orders.parquet'")
+    for sql in ("FROM orders", "WITH orders AS (FROM orders) FROM orders"):
+        with pytest.raises(SqlError):
+            binder.bind(sql)
+
+
+def test_shadows_of_named_files_do_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossdock.planner.shadow.KEPT_SHADOWS", 3)
+    binder = Binder(Catalog())
+    for number in range(6):
+        pq.write_table(pa.table({"k": [1]}), tmp_path / f"t{number}.parquet")
+        binder.bind(f"FROM '{tmp_path}/t{number}.parquet'")
+    query = "SELECT table_name FROM duckdb_tables() ORDER BY ALL"
+    assert binder._connection.execute(query).fetchall() == [("t3",), ("t4",), ("t5",)]
 
 
 def test_row_counts_are_in_proportion_bounded_and_never_lost() -> None:
