@@ -82,7 +82,7 @@ def exchange_query(columns: Sequence[CarriedColumn], files: Sequence[Path]) -> s
             for index, column in enumerate(columns)
         )
     if files:
-        listed = ", ".join(text(str(path)) for path in files)
+        listed = ", ".join(map(_file, files))
         return f"SELECT {items} FROM read_parquet([{listed}], hive_partitioning = false)"
     empty = ", ".join(
         f"CAST(NULL AS {column_carrier_type(column)}) AS c{index}"
@@ -111,6 +111,10 @@ def count_read(
     return int(rows or 0), int(size or 0)
 
 
+def _file(path: Path) -> str:
+    return text(str(path))
+
+
 def _no_rows(scan: ScanInput) -> str:
     items = [
         f"CAST(NULL AS {parse_type(type)}) AS {quote(name)}"
@@ -125,7 +129,7 @@ def _arm(
     options = ["hive_partitioning = false"]
     if scan.union_by_name and len(opened) > 1:
         options.append("union_by_name = true")
-    listed = ", ".join(text(str(each.path)) for each in opened)
+    listed = ", ".join(_file(each.path) for each in opened)
     ranged = not opened[0].whole
     reader = f"read_parquet([{listed}], {', '.join(options)})"
     present = _columns(connection, reader) if scan.union_by_name else None
@@ -169,7 +173,7 @@ def _hive_value(key: str, opened: Sequence[OpenSlice]) -> str:
     literals = ["NULL" if value is None else text(value) for value in values]
     if len(set(literals)) == 1:
         return literals[0]
-    return f"([{', '.join(literals)}]::VARCHAR[])[file_index + 1]"
+    return f"([{', '.join(literals)}]::VARCHAR[])[file_index::BIGINT + 1]"
 
 
 def _path_value(key: str, path: str) -> str | None:

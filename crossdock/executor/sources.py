@@ -9,6 +9,8 @@ from typing import Protocol
 from crossdock.executor.failures import SourceChanged
 from crossdock.planner.plan import FileSlice
 
+_PATTERN = frozenset("*?[")
+
 
 class Sources(Protocol):
     """Gives each slice a local path that DuckDB can read."""
@@ -30,7 +32,13 @@ class LocalSources:
 
     def open(self, slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:
         self.confirm(slice)
-        return Path(slice.path).absolute()
+        path = Path(slice.path).absolute()
+        if not _PATTERN & set(str(path)):
+            return path
+        # DuckDB would take the name for a pattern: give it a plain one.
+        link = folder / f"{len(list(folder.iterdir()))}.parquet"
+        link.symlink_to(path)
+        return link
 
     def confirm(self, slice: FileSlice) -> None:
         try:
