@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from crossdock.errors import Unsupported
-from crossdock.planner.decode.constants import decode_constant
 from crossdock.planner.decode.expressions import (
     decode_expression,
     decode_expressions,
     decode_sort_keys,
 )
 from crossdock.planner.decode.functions import function_name
+from crossdock.planner.decode.rows import constant_column
 from crossdock.planner.decode.scope import Scope
 from crossdock.planner.decode.strict import Json, brief, one_of, require, shape
 from crossdock.planner.decode.types import type_text
@@ -17,13 +17,14 @@ from crossdock.planner.nodes import (
     AggregateCall,
     Call,
     Cast,
+    ColumnRef,
     Constant,
     Expression,
+    Relation,
     SortKey,
     WindowCall,
     WindowFrame,
 )
-from crossdock.planner.sql_text import quote_literal
 
 _AGGREGATE = shape(
     "aggregate",
@@ -33,7 +34,10 @@ _AGGREGATE = shape(
 )
 _ORDERS = shape("aggregate order", "orders")
 #: Bound data the aggregate derives again from its (constant) arguments.
-_DERIVED_DATA = shape("data", "quantiles order desc separator min max sample_size decimal_type")
+_DERIVED_DATA = shape("data", "quantiles order desc separator min max n sample_size decimal_type")
+
+#: Aggregates that keep a constant argument without any bound data.
+_CONSTANT_ARGUMENTS = frozenset({"approx_top_k"})
 
 _WINDOW = shape(
     "window",
@@ -69,8 +73,8 @@ _EXCLUSIONS = {"NO_OTHER": "", "CURRENT_ROW": "CURRENT ROW", "GROUP": "GROUP", "
 _DISTINCTIONS = {"NON_DISTINCT": "", "DISTINCT": "DISTINCT"}
 
 
-def decode_aggregate(node: Json, scope: Scope) -> AggregateCall:
-    """An aggregate of LOGICAL_AGGREGATE_AND_GROUP_BY."""
+def decode_aggregate(node: Json, child: Relation, scope: Scope) -> AggregateCall:
+    """An aggregate over ``child``, whose columns ``scope`` resolves."""
     if node.get("expression_class") != "BOUND_AGGREGATE":
         raise Unsupported(f"{node.get('expression_class')} among aggregates")
     _AGGREGATE.check(node)
@@ -79,9 +83,10 @@ def decode_aggregate(node: Json, scope: Scope) -> AggregateCall:
     orders = node.get("order_bys") or {}
     _ORDERS.check(orders)
     condition = node.get("filter")
+    arguments = decode_expressions(node.get("children"), scope)
     return AggregateCall(
         name,
-        _restored(name, decode_expressions(node.get("children"), scope), node),
+        _with_constants(name, arguments, node, child),
         type_text(node["return_type"]),
         distinct=one_of(_DISTINCTIONS, node.get("aggregate_type"), "aggregate type") != "",
         filter=decode_expression(condition, scope) if condition else None,
@@ -97,34 +102,27 @@ def _check_data(name: str, node: Json) -> None:
         raise Unsupported(f"aggregate {name}: {unknown}") from None
 
 
-def _restored(name: str, arguments: tuple[Expression, ...], node: Json) -> tuple[Expression, ...]:
-    """The arguments, with constants that are part of the bound data put back.
+def _with_constants(
+    name: str, arguments: tuple[Expression, ...], node: Json, child: Relation
+) -> tuple[Expression, ...]:
+    """The arguments, of which those after the first are constants again if they were.
 
-    Where DISTINCT became a grouping, constants became columns of the groups.
+    Where DISTINCT became a grouping, constants became columns of the groups; a separator or a
+    fraction must be a constant when the text is bound again.
     """
-    data = node.get("function_data") or {}
-    if not data or all(
-        isinstance(_without_casts(argument), Constant) for argument in arguments[1:]
+    restored = arguments[:1] + tuple([_constant_again(a, child) for a in arguments[1:]])
+    must_be_constant = bool(node.get("function_data")) or name in _CONSTANT_ARGUMENTS
+    if must_be_constant and not all(
+        isinstance(_without_casts(argument), Constant) for argument in restored[1:]
     ):
-        return arguments
-    if "separator" in data:
-        return (arguments[0], Constant(quote_literal(data["separator"]), "VARCHAR"))
-    if "quantiles" in data and len(arguments) == 2:
-        return (arguments[0], _quantiles(data, arguments[1].type))
-    raise Unsupported(f"aggregate {name} whose constant arguments became columns")
+        raise Unsupported(f"aggregate {name} with arguments that are not constants")
+    return restored
 
 
-def _quantiles(data: Json, type_name: str) -> Constant:
-    """Negative ones count from the top."""
-    sign = "-" if data.get("desc") else ""
-    values = [entry if isinstance(entry, float) else _plain(entry) for entry in data["quantiles"]]
-    texts = [f"{sign}{value}" for value in values]
-    text = f"[{', '.join(texts)}]" if type_name.endswith("[]") else texts[0]
-    return Constant(f"CAST({text} AS {type_name})", type_name)
-
-
-def _plain(value: Json) -> str:
-    return decode_constant(value).sql
+def _constant_again(argument: Expression, child: Relation) -> Expression:
+    if isinstance(argument, ColumnRef):
+        return constant_column(child, argument.index) or argument
+    return argument
 
 
 def decode_window(node: Json, scope: Scope) -> WindowCall:

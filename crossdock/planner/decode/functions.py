@@ -49,12 +49,24 @@ _BETWEEN_DATA = shape("BETWEEN", "lower_inclusive upper_inclusive")
 _DERIVED_DATA = shape(
     "data of function",
     "check_overflow return_type arguments variable_return_type stype part_codes bind_data "
-    "order_type null_order child_type is_grade_up sort_key tz_setting cal_setting",
+    "order_type null_order child_type is_grade_up sort_key tz_setting cal_setting "
+    "field_indexes",
 )
 _LAMBDA_DATA = shape("data of lambda", "return_type lambda_expr has_index has_initial")
 
-#: Read what only the planner's connection has.
-_FOREIGN = frozenset({"nextval", "currval", "setval"})
+#: Read the text, transaction or catalog of the statement they stand in, which a fragment's are not.
+_FOREIGN = frozenset(
+    {
+        "alias",
+        "current_query",
+        "current_query_id",
+        "current_transaction_id",
+        "currval",
+        "nextval",
+        "setval",
+        "txid_current",
+    }
+)
 
 _NAMED = frozenset({"struct_pack", "union_value", "struct_insert", "struct_update"})
 

@@ -135,7 +135,7 @@ def _aggregate(node: Json) -> Relation:
     child = _child(node)
     scope = readable(child)
     groups = decode_expressions(node.get("groups"), scope)
-    calls = tuple([decode_aggregate(call, scope) for call in node.get("expressions") or ()])
+    calls = tuple([decode_aggregate(call, child, scope) for call in node.get("expressions") or ()])
     sets = tuple([tuple(entry) for entry in node.get("grouping_sets") or ()])
     if sets == (tuple(range(len(groups))),):
         sets = ()

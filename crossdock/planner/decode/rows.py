@@ -1,4 +1,4 @@
-"""Which output columns of a relation carry a value.
+"""What is known of a relation's output columns: which carry a value, which a constant.
 
 A scan that only counts rows reads a placeholder instead of a column: the engine uses its row
 number, which this project's tables do not have. The placeholder may travel through filters and
@@ -11,14 +11,19 @@ from collections.abc import Iterable
 
 from crossdock.planner.decode.scope import Scope, columns_without
 from crossdock.planner.nodes import (
+    Aggregate,
     AsofJoin,
+    ColumnRef,
+    Constant,
     CrossProduct,
     Distinct,
+    Expression,
     Filter,
     Join,
     Limit,
     Order,
     PositionalJoin,
+    Project,
     Relation,
     Sample,
     Scan,
@@ -56,3 +61,20 @@ def _picked(positions: Iterable[int], emit: tuple[int, ...]) -> frozenset[int]:
     return (
         frozenset(i for i, position in enumerate(emit) if position in wanted) if wanted else wanted
     )
+
+
+def constant_column(relation: Relation, index: int) -> Constant | None:
+    """The constant that output column ``index`` holds in every row, if its definition is one."""
+    if isinstance(relation, Filter):
+        return constant_column(relation.child, relation.emit[index])
+    if isinstance(relation, Project):
+        return _constant(relation.expressions[index], relation.child)
+    if isinstance(relation, Aggregate) and index < len(relation.groups) and not relation.sets:
+        return _constant(relation.groups[index], relation.child)
+    return None
+
+
+def _constant(expression: Expression, child: Relation) -> Constant | None:
+    if isinstance(expression, ColumnRef):
+        return constant_column(child, expression.index)
+    return expression if isinstance(expression, Constant) else None

@@ -30,6 +30,8 @@ from crossdock.planner.render.names import Refs
 from crossdock.planner.sql_text import quote_identifier
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
+#: Functions whose type does not follow from their arguments' types alone.
+_RETYPED = frozenset({"equi_width_bins"})
 _INFIX = _ARITHMETIC | {"||", "&", "|", "<<", ">>", "~~", "!~~"}
 _WORD = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
@@ -101,7 +103,7 @@ def _call(expression: Call, refs: Refs) -> str:
                 for label, text in zip(expression.names, arguments, strict=True)
             ]
         text = f"{function_text(name)}({', '.join(arguments)})"
-    if name in _ARITHMETIC and expression.type.startswith("DECIMAL("):
+    if name in _RETYPED or (name in _ARITHMETIC and expression.type.startswith("DECIMAL(")):
         # the binder widens decimals; bound again, its own casts would be widened once more
         return f"CAST({text} AS {expression.type})"
     return text
