@@ -73,10 +73,11 @@ def _write(table: pa.Table, case: Case, name: str, layout: str, folder: Path) ->
     parts = _parts(table, case.chunks.get(name), layout)
     for number, part in enumerate(parts):
         target = folder / name
-        if name in case.hive and layout != "one file" and part.num_rows:
+        if name in case.hive and layout == "row a file":
             column = case.hive[name]
             target = target / f"{column}={part.column(column)[0].as_py()}"
-            part = part.drop_columns([column])
+            # A Parquet file needs a column of its own.
+            part = part.drop_columns([column]).append_column("pad", pa.array([0] * part.num_rows))
         target.mkdir(parents=True, exist_ok=True)
         path = target / f"part-{number}.parquet"
         encoded = case.dictionary.get(name, False)

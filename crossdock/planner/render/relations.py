@@ -69,7 +69,10 @@ def _where(predicates: str) -> str:
 
 def _scan(scan: Scan, names: Names) -> str:
     alias = names.alias()
-    columns = [f"{alias}.{quote_identifier(name)}" if name else "1" for name in scan.columns]
+    columns = [
+        f"{alias}.{quote_identifier(name)}" if name else f"CAST(1 AS {type})"
+        for name, type in zip(scan.columns, scan.column_types, strict=True)
+    ]
     source = f"{quote_identifier(scan.source or scan.table)} AS {alias}"
     predicates = render_conjunction(scan.filters, columns.__getitem__)
     return select([columns[i] for i in scan.emit], source) + _where(predicates)
