@@ -164,7 +164,7 @@ VALUES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "UNION(n INTEGER, s VARCHAR)[]",
         (
-            "[union_value(n:=1)::UNION(n INTEGER, s VARCHAR),NULL,union_value(s:='1')::UNION(n INTEGER, s VARCHAR)]",
+            "[union_value(n:=1)::UNION(n INTEGER, s VARCHAR),NULL,union_value(s:='1')::UNION(n INTEGER, s VARCHAR)]",  # noqa: E501
         ),
     ),
     (
@@ -178,13 +178,13 @@ VALUES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "MAP(UUID, UNION(a BIT, b INTERVAL)[])",
         (
-            "MAP{'00000000-0000-0000-0000-000000000001'::UUID:[union_value(a:='101'::BIT)::UNION(a BIT,b INTERVAL)]}",
+            "MAP{'00000000-0000-0000-0000-000000000001'::UUID:[union_value(a:='101'::BIT)::UNION(a BIT,b INTERVAL)]}",  # noqa: E501
         ),
     ),
     (
         "STRUCT(x STRUCT(y ENUM('p', 'q'), z TIMESTAMP_S[])[])",
         (
-            "{'x':[{'y':'q','z':['2020-01-01'::TIMESTAMP_S]},NULL]}::STRUCT(x STRUCT(y ENUM('p','q'), z TIMESTAMP_S[])[])",
+            "{'x':[{'y':'q','z':['2020-01-01'::TIMESTAMP_S]},NULL]}::STRUCT(x STRUCT(y ENUM('p','q'), z TIMESTAMP_S[])[])",  # noqa: E501
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""One fragment, one task: inputs typed as planned, outputs partitioned, doors shut, errors named."""
+"""One fragment, one task: typed inputs, partitioned outputs, shut doors, named errors."""
 
 from __future__ import annotations
 

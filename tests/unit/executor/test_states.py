@@ -15,8 +15,9 @@ from crossdock.planner.aggregate_states import STATES_CARRIED, state_is_carried,
 from crossdock.planner.plan import CarriedColumn
 
 COLUMNS = {
-    "x": "DOUBLE", "v": "INTEGER", "d": "DECIMAL(10,2)", "dd": "DECIMAL(38,2)", "d4": "DECIMAL(4,1)",
-    "n": "BIGINT", "s": "VARCHAR", "b": "BOOLEAN", "dt": "DATE", "ts": "TIMESTAMP", "h": "HUGEINT",
+    "x": "DOUBLE", "v": "INTEGER", "d": "DECIMAL(10,2)", "dd": "DECIMAL(38,2)",
+    "d4": "DECIMAL(4,1)", "n": "BIGINT", "s": "VARCHAR",
+    "b": "BOOLEAN", "dt": "DATE", "ts": "TIMESTAMP", "h": "HUGEINT",
     "uh": "UHUGEINT", "f": "FLOAT", "l": "HUGEINT[]", "st": "STRUCT(a HUGEINT)", "u": "UTINYINT",
     "iv": "INTERVAL", "nan": "DOUBLE", "si": "SMALLINT", "ub": "UBIGINT", "tms": "TIMESTAMP_MS",
     "tz": "TIMESTAMP WITH TIME ZONE", "uu": "UUID", "bt": "BIT", "e": "ENUM('p', 'q')",
@@ -102,7 +103,8 @@ def through_parquet(connection, file: Path, call: str, column: CarriedColumn, by
     )
     final = f"finalize(combine_aggr({decode_column('c0', column)}))"
     return connection.execute(
-        f"SELECT g, typeof(r), r::VARCHAR FROM (SELECT g, {final} AS r FROM '{file}' GROUP BY g) ORDER BY g"
+        f"SELECT g, typeof(r), r::VARCHAR FROM "
+        f"(SELECT g, {final} AS r FROM '{file}' GROUP BY g) ORDER BY g"
     ).fetchall()
 
 
@@ -131,7 +133,8 @@ def test_carried_states_give_the_plain_result(connection, tmp_path: Path, name: 
         if name == "product" and column not in ("f", "v", "d4"):
             continue  # beyond DOUBLE, where the order of rows decides between 0, inf and nan
         expected = connection.execute(
-            f"SELECT g, typeof(r), r::VARCHAR FROM (SELECT g, {call} AS r FROM t GROUP BY g) ORDER BY g"
+            f"SELECT g, typeof(r), r::VARCHAR FROM "
+            f"(SELECT g, {call} AS r FROM t GROUP BY g) ORDER BY g"
         ).fetchall()
         found = through_parquet(connection, tmp_path / "s.parquet", call, carried)
         assert same(name, found, expected), (call, found[:2], expected[:2])

@@ -83,7 +83,7 @@ class World:
         return SectionFile(edge=edge, partition=partition, path=path, rows=rows, size=len(content))
 
     def write(self, stage: int, index: int, attempt: int = 1, *, empty: bool = False) -> Written:
-        """The object of one attempt; each section's content names stage, task, attempt, partition."""
+        """The object of one attempt; a section says stage.task.attempt.partition."""
         (out,) = [edge for edge in PLAN.edges if edge.producer == stage]
         sections = [
             self.section(
