@@ -10,7 +10,7 @@ Aggregate states are carried as the layout the engine itself stores them in.
 ==================  ==========================================================
 engine type         carrier
 ==================  ==========================================================
-HUGEINT, UHUGEINT   STRUCT(hi, lo) of 64-bit halves: 7 times faster than text
+HUGEINT, UHUGEINT   STRUCT(hi, lo) of 64-bit halves: 5 times faster than text
 INTERVAL            STRUCT(months, days, micros)
 TIMETZ, BIT,        VARCHAR
 BIGNUM, ENUM
