@@ -57,8 +57,9 @@ class PlanSimulator:
             edge = plan.edges[given.edge]
             columns = ", ".join(f"c{i}" for i in range(len(edge.columns)))
             wanted = task if edge.mode is ShuffleMode.HASH else 0
+            made, kept = f"out_{edge.producer}", f"p{edge.edge} = {wanted}"
             arms = [
-                f"SELECT {columns} FROM out_{edge.producer}_{producer} WHERE p{edge.edge} = {wanted}"
+                f"SELECT {columns} FROM {made}_{producer} WHERE {kept}"
                 for producer in range(plan.stages[edge.producer].tasks)
             ]
             self._view(given.name, " UNION ALL ".join(arms))
@@ -114,8 +115,14 @@ def _range(piece: FileSlice) -> str:
 
 def comparable(rows: list[tuple], *, ordered: bool) -> list[tuple]:
     """Rows with floats rounded to 9 digits, sorted unless their order is the answer's."""
-    rounded = [tuple(float(f"{v:.9g}") if isinstance(v, float) else v for v in row) for row in rows]
+    rounded = [tuple(map(_comparable_value, row)) for row in rows]
     return rounded if ordered else sorted(rounded, key=repr)
+
+
+def _comparable_value(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value + 0.0:.9g}"  # NaN equals itself as text, and so do the two zeros
+    return value
 
 
 def differences(plan: StagePlan, want: Answer, got: Answer) -> Iterator[str]:

@@ -43,7 +43,6 @@ _WIDTHS = {
     "VARCHAR": 16.0,
     "BLOB": 32.0,
 }
-_DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class ColumnEstimate:
     distinct: float | None = None
     low: float | None = None
     high: float | None = None
+    may_be_null: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +115,46 @@ def _computed(child: Estimate, expression: Expression) -> ColumnEstimate:
 
 
 def filtered(child: Estimate, predicates: Sequence[Expression]) -> Estimate:
-    share = math.prod(selectivity(p, child.columns) for p in predicates)
-    return child.scaled(child.rows * share)
+    return child.scaled(child.rows * _all_of(predicates, child.columns))
+
+
+def _all_of(predicates: Sequence[Expression], columns: Sequence[ColumnEstimate]) -> float:
+    """Share that passes all: independent, but for the two ends of one column's range."""
+    below: dict[int, float] = {}
+    above: dict[int, float] = {}
+    share = 1.0
+    for predicate in predicates:
+        part = selectivity(predicate, columns)
+        match predicate:
+            case Comparison("<" | "<=", ColumnRef(index), Constant()):
+                below[index] = min(below.get(index, 1.0), part)
+            case Comparison(">" | ">=", ColumnRef(index), Constant()):
+                above[index] = min(above.get(index, 1.0), part)
+            case _:
+                share *= part
+    for index in below.keys() | above.keys():
+        share *= _between(below.get(index, 1.0), above.get(index, 1.0))
+    return share
+
+
+def _between(below: float, above: float) -> float:
+    """What two ends leave of a range; ends that do not overlap were guesses."""
+    overlap = below + above - 1.0
+    return max(overlap, 0.001) if overlap > 0 else below * above
 
 
 def selectivity(predicate: Expression, columns: Sequence[ColumnEstimate]) -> float:
     """Share of rows that ``predicate`` keeps, 0 to 1."""
     match predicate:
         case Conjunction("AND", children):
-            return math.prod(selectivity(c, columns) for c in children)
+            return _all_of(children, columns)
         case Conjunction(_, children):
             return min(1.0, sum(selectivity(c, columns) for c in children))
         case Comparison(operator, ColumnRef(index), Constant() as constant):
             return _compared(operator, columns[index], constant)
         case Between(ColumnRef(index), Constant() as lower, Constant() as upper):
             above = _compared(">=", columns[index], lower)
-            below = _compared("<=", columns[index], upper)
-            return max(above + below - 1.0, 0.01) if above + below > 1.0 else 0.05
+            return _between(_compared("<=", columns[index], upper), above)
         case Operator("IN", (ColumnRef(index), *values)):
             return min(0.75, len(values) * _equal(columns[index]))
         case Operator("IS NULL"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 _TOKEN = re.compile(
-    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\(\s*(?=SELECT\b|WITH\b|\()|[()]|"
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[()]|"
     r"\b(?:FROM|WHERE|GROUP BY|ORDER BY|LIMIT|UNION(?: ALL)?|EXCEPT(?: ALL)?|INTERSECT(?: ALL)?|"
     r"(?:[A-Z]+ )?(?:[A-Z]+ )?JOIN)\b(?=\s)|\s+|[^\s()'\"]+"
 )
 _CLAUSE = re.compile(
     r"FROM|WHERE|GROUP BY|ORDER BY|LIMIT|UNION|EXCEPT|INTERSECT|.*JOIN$", re.DOTALL
 )
-_QUERY = re.compile(r"\s*(?:SELECT|WITH|\()")
+_QUERY = re.compile(r"[\s(]*(?:SELECT|WITH)\b")
 
 
 def on_lines(sql: str, indent: str = "  ") -> str:
@@ -26,7 +26,7 @@ def on_lines(sql: str, indent: str = "  ") -> str:
     for match in _TOKEN.finditer(sql):
         token = match.group()
         depth = sum(opened)
-        if token.startswith("("):
+        if token == "(":
             opened.append(bool(_QUERY.match(sql, match.end())))
             out.append("(" + _line(depth + 1, indent) if opened[-1] else "(")
         elif token == ")":

@@ -13,9 +13,15 @@ from crossdock.planner import cost
 from crossdock.planner.aggregate_states import state_is_carried
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
-from crossdock.planner.distribute.exchange import gathered, is_single, scattered, shuffled
+from crossdock.planner.distribute.exchange import (
+    gathered,
+    is_single,
+    scattered,
+    shuffled,
+    task_estimate,
+)
 from crossdock.planner.distribute.expressions import is_volatile, output_columns
-from crossdock.planner.distribute.partitioning import ONE, Partitioning
+from crossdock.planner.distribute.partitioning import Partitioning
 from crossdock.planner.nodes import (
     Aggregate,
     AggregateCall,
@@ -30,6 +36,8 @@ from crossdock.planner.nodes import (
 
 #: A product that overflows in one part is infinite, and infinity times another part's zero is NaN.
 _UNSAFE_STATES = frozenset({"product"})
+#: States of all tasks together that are not worth a shuffle of their own.
+_SMALL_BYTES = 4 * 1024 * 1024
 
 
 def place_aggregate(context: Context, node: Aggregate) -> Placed:
@@ -39,6 +47,8 @@ def place_aggregate(context: Context, node: Aggregate) -> Placed:
 def _aggregated(context: Context, child: Placed, node: Aggregate) -> Placed:
     keys = _keys_in_every_set(node)
     if is_single(context, child):
+        return _whole(gathered(context, child), node)
+    if child.is_pending and not node.groups and _is_light(context, child):
         return _whole(gathered(context, child), node)
     if is_volatile(node.groups):
         return _whole(gathered(context, child, "a group key that changes when repeated"), node)
@@ -53,6 +63,11 @@ def _aggregated(context: Context, child: Placed, node: Aggregate) -> Placed:
     if _is_one_distinct(node):
         return _over_distinct(context, child, node)
     return _whole(gathered(context, child, _why_gathered(node)), node)
+
+
+def _is_light(context: Context, child: Placed) -> bool:
+    """True if rows that must move anyway may as well move to one task."""
+    return not context.options.forced and child.size.bytes <= _SMALL_BYTES
 
 
 def _keys_in_every_set(node: Aggregate) -> tuple[Expression, ...]:
@@ -141,7 +156,8 @@ def _in_halves(context: Context, child: Placed, node: Aggregate) -> Placed:
     first = PartialAggregate(child.relation, node.groups, node.aggregates, node.sets, with_id)
     partial = replace(child, relation=first, size=_partial_size(child, node))
     keys = output_columns(first.types)[: len(node.groups) + with_id]
-    met = shuffled(context, partial, keys) if keys else gathered(context, partial)
+    few = not keys or _is_small(context, child, node)
+    met = gathered(context, partial) if few else shuffled(context, partial, keys)
     final = FinalAggregate(
         met.relation,
         len(node.groups),
@@ -151,13 +167,23 @@ def _in_halves(context: Context, child: Placed, node: Aggregate) -> Placed:
         with_id,
     )
     shown = range(len(node.groups))
-    where = met.where.emitted(shown) if keys else ONE
+    where = met.where.emitted(shown)
     return replace(met, relation=final, where=where, size=_size(child, node))
 
 
 def constant_arguments(call: AggregateCall) -> tuple[str, ...]:
     """SQL text of each argument that is a constant, "" for the others."""
     return tuple(a.sql if isinstance(a, Constant) else "" for a in call.arguments)
+
+
+def _is_small(context: Context, child: Placed, node: Aggregate) -> bool:
+    """True if one task finishes sooner than several would start, by what footers tell of groups."""
+    if context.options.forced:
+        return False
+    groups = cost.group_count(child.size, node.groups)
+    sent = child.size.rows if groups is None else groups * task_estimate(context, child)
+    rows = min(sent, child.size.rows) * max(len(node.sets), 1)
+    return rows * _partial_size(child, node).width <= _SMALL_BYTES
 
 
 # -- DISTINCT without groups -----------------------------------------------------------------------

@@ -30,11 +30,14 @@ from crossdock.planner.distribute.partitioning import (
 )
 from crossdock.planner.nodes import (
     AsofJoin,
+    ColumnRef,
     CrossProduct,
     Expression,
+    Filter,
     Join,
     JoinCondition,
     JoinKind,
+    Operator,
 )
 
 _EQUALITIES = ("=", "IS NOT DISTINCT FROM")
@@ -87,12 +90,18 @@ class Sides:
         )
 
     @property
-    def may_broadcast_left(self) -> bool:
-        return self.kind in _LEFT_MAY_BE_LOST and not isinstance(self.node, AsofJoin)
+    def may_lose_left(self) -> bool:
+        """True if left rows without a match do not show."""
+        return self.kind in _LEFT_MAY_BE_LOST
 
     @property
-    def may_broadcast_right(self) -> bool:
+    def may_lose_right(self) -> bool:
         return self.kind in _RIGHT_MAY_BE_LOST
+
+    @property
+    def may_broadcast_left(self) -> bool:
+        """An ASOF join's left rows must each see every candidate on the right."""
+        return self.may_lose_left and not isinstance(self.node, AsofJoin)
 
     @property
     def emit(self) -> tuple[int, ...]:
@@ -208,7 +217,7 @@ def _broadcast_options(context: Context, sides: Sides, *, forced: bool) -> list[
     limit = context.options.broadcast_bytes
     options = []
     for name, allowed, sent, kept in (
-        ("broadcast right", sides.may_broadcast_right, sides.right, sides.left),
+        ("broadcast right", sides.may_lose_right, sides.right, sides.left),
         ("broadcast left", sides.may_broadcast_left, sides.left, sides.right),
     ):
         if allowed and (forced or 0 < sent.size.bytes <= limit or (limit and not sent.size.bytes)):
@@ -224,11 +233,31 @@ def _broadcast_options(context: Context, sides: Sides, *, forced: bool) -> list[
 def _hash_join(context: Context, sides: Sides, option: Option) -> Placed:
     left, right = sides.left, sides.right
     if option.move_left:
+        if sides.may_lose_left:
+            left = _without_null_keys(left, sides, [p.left for p in option.pairs])
         left = shuffled(context, left, [p.left for p in option.pairs])
     if option.move_right:
+        if sides.may_lose_right:
+            right = _without_null_keys(right, sides, [p.right for p in option.pairs])
         right = shuffled(context, right, [p.right for p in option.pairs])
     moved = replace(sides, left=left, right=right)
     return _assembled(moved, _hash_join_where(moved, option.pairs))
+
+
+def _without_null_keys(side: Placed, sides: Sides, keys: Sequence[Expression]) -> Placed:
+    """Rows that ``=`` can never match stay at home instead of crowding the partition of NULL."""
+    strict = {c.left for c in sides.conditions if c.operator == "="}
+    strict |= {c.right for c in sides.conditions if c.operator == "="}
+    tested = tuple(
+        Operator("IS NOT NULL", (key,), "BOOLEAN")
+        for key in keys
+        if key in strict
+        and not (isinstance(key, ColumnRef) and not side.size.columns[key.index].may_be_null)
+    )
+    if not tested or side.is_pending:
+        return side
+    columns = tuple(range(len(side.relation.types)))
+    return replace(side, relation=Filter(side.relation, tested, columns))
 
 
 def _hash_join_where(sides: Sides, pairs: Sequence[Pair]) -> Partitioning:

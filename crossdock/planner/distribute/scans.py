@@ -18,6 +18,7 @@ from crossdock.planner.splits import ScanWork, scan_work
 if TYPE_CHECKING:
     from crossdock.catalog import RowGroupMeta, TableMeta
 
+_LONGEST_CODE_BITS = 14
 #: Types whose range bounds how many distinct values there are, with values per number of range.
 _COUNTABLE = {
     "TINYINT": 1.0,
@@ -58,21 +59,37 @@ def _column(
     name: str, type_text: str, groups: list[RowGroupMeta], rows: float
 ) -> cost.ColumnEstimate:
     plain = cost.column_of(type_text)
-    if not name:
-        return plain
     total = sum(group.rows for group in groups)
     stored = sum(group.column_bytes.get(name, 0) for group in groups)
+    if not (name and total and stored):
+        return plain
+    stored_width = stored / total
     # Dictionary and run-length codes are lost once rows are shuffled; half the plain width is not.
-    width = max(stored / total, plain.width / 2) if total and stored else plain.width
+    column = replace(
+        plain,
+        width=max(stored_width, plain.width / 2),
+        distinct=plain.distinct or _coded_values(stored_width, rows),
+    )
     known = [stats for group in groups if (stats := group.stats.get(name)) is not None]
     if len(known) < len(groups):
-        return replace(plain, width=width)
+        return column
     low = min(_finite(s.minimum for s in known), default=None)
     high = max(_finite(s.maximum for s in known), default=None)
-    distinct = plain.distinct
+    distinct = column.distinct
     if low is not None and high is not None and type_text in _COUNTABLE:
         distinct = min((high - low) * _COUNTABLE[type_text] + 1.0, max(rows, 1.0))
-    return cost.ColumnEstimate(width, distinct, low, high)
+    may_be_null = any(s.nulls != 0 for s in known)
+    return cost.ColumnEstimate(column.width, distinct, low, high, may_be_null)
+
+
+def _coded_values(stored_width: float, rows: float) -> float | None:
+    """Distinct values a column so narrow in the file can have, if it is dictionary coded.
+
+    A code of n bits tells 2^n values apart; a few more are granted for compression of the codes.
+    Wide columns tell nothing.
+    """
+    bits = stored_width * 8
+    return min(2.0**bits * 8, max(rows, 1.0)) if bits <= _LONGEST_CODE_BITS else None
 
 
 def _finite(values: Iterable[object]) -> list[float]:
