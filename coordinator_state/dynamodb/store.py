@@ -119,7 +119,7 @@ class DynamoDbStateStore(LifetimeVerbs, QueryVerbs, TaskVerbs, StateStore):
     ) -> WorkerRecord:
         key = keys.worker_key(query_id, worker_id)
         try:
-            return decode(self._table.update(key, conditions.EXISTS, change), WorkerRecord)
+            return decode(self._table.update(key, conditions.REPORT_USAGE, change), WorkerRecord)
         except ConditionFailed as refusal:
             return keys.found_worker(refusal.item, query_id, worker_id)
 
