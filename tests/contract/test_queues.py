@@ -20,6 +20,7 @@ from crossdock.errors import PlatformDenied, PlatformError, PlatformUnavailable,
 from crossdock.platform.aws.queues import SqsQueues
 from crossdock.platform.bodies import CHUNK_BYTES, MAX_BYTES
 from crossdock.platform.local.queues import SqliteQueues
+from crossdock.platform.memory import MemoryQueues
 from crossdock.platform.meter import CountingMeter, MeteredQueues
 from crossdock.platform.ports import Queues
 
@@ -39,12 +40,14 @@ def sqs_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
         yield boto3.client("sqs", region_name="us-east-1")
 
 
-@pytest.fixture(params=["sqlite", "sqs"])
+@pytest.fixture(params=["sqlite", "memory", "sqs"])
 def medium(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Medium]:
     if request.param == "sqlite":
         queues = SqliteQueues(tmp_path / "queues.db", visibility=0.2)
         yield Medium(queues, 0.2, 1000)
         queues.close()
+    elif request.param == "memory":
+        yield Medium(MemoryQueues(visibility_seconds=0.2), 0.2, 1000)
     else:
         client = request.getfixturevalue("sqs_client")
         yield Medium(SqsQueues(client, prefix="t-", visibility=1), 1.0, 100)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from crossdock.errors import (
     ObjectExists,
@@ -38,7 +38,10 @@ _NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 # ``delete`` prunes empty folders, maybe the one a ``put`` has just made: make it again.
 _FOLDER_RACE = Retrying(
-    retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(20), reraise=True
+    retry=retry_if_exception_type(FileNotFoundError),
+    wait=wait_random(0, 0.002),
+    stop=stop_after_delay(10),
+    reraise=True,
 )
 
 
