@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
 demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/python benchmarks/demo.py
 
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

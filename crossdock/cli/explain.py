@@ -23,9 +23,12 @@ from crossdock.cli.options import (
 @table_option
 @parameter_option
 @click.option("--format", type=click.Choice(["text", "json"]), default="text")
+@click.option("--fragments/--no-fragments", default=True, help="Show each stage's SQL.")
 @home_option
 @setting_options
-def explain(sql: str | None, file: str | None, format: str, **options: Any) -> None:
+def explain(
+    sql: str | None, file: str | None, format: str, fragments: bool, **options: Any
+) -> None:
     """Show a query's stages, fragments, shuffles and estimates; nothing is run.
 
     The same settings give the same plan: add --single-task-bytes 0 to see a small query cut up.
@@ -42,4 +45,4 @@ def explain(sql: str | None, file: str | None, format: str, **options: Any) -> N
         encoded = msgspec.json.encode(explain_json(plan))
         click.echo(msgspec.json.format(encoded, indent=2).decode())
     else:
-        click.echo(explain_text(plan).rstrip("\n"))
+        click.echo(explain_text(plan, fragments=fragments).rstrip("\n"))

@@ -6,7 +6,6 @@ Commands import what they run, so that ``--help`` and ``--version`` answer at on
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -46,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(command: Callable[[], object]) -> int:
     """The exit code of ``command``; every expected error is one message on stderr."""
     try:
-        command()
-        sys.stdout.flush()
+        code = command()
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -57,20 +55,11 @@ def run(command: Callable[[], object]) -> int:
     except SettingError as error:
         _complain(str(error))
         return EXIT_USAGE
-    except BrokenPipeError:
-        return _closed_pipe()
     except (CrossdockError, StateError, OSError) as error:
         _complain(str(error))
         return EXIT_FAILED
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _complain(message: str) -> None:
     click.echo(f"error: {message}", err=True)
-
-
-def _closed_pipe() -> int:
-    """Whoever read our rows has had enough (``| head``): nothing more to say."""
-    # Python flushes stdout once more when it exits; let that go nowhere.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+import click
+
 #: Permissions of a new file before the umask, as ``open`` has them.
 _FILE_MODE = 0o666
 
@@ -18,8 +20,8 @@ _FILE_MODE = 0o666
 def destination(path: Path | None) -> Iterator[BinaryIO]:
     """A binary stream. A file is renamed into place at the end, and removed if an error came."""
     if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with _standard_output() as stream:
+            yield stream
         return
     if not path.is_file() and path.exists():  # /dev/null, a pipe: nothing to rename
         with path.open("wb") as stream:
@@ -36,6 +38,18 @@ def destination(path: Path | None) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    """When its reader has had enough (``| head``) the command ends well, without a word."""
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more when it exits; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(0) from None
 
 
 def _umask() -> int:

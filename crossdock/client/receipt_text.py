@@ -61,8 +61,8 @@ def render_receipt(receipt: Receipt) -> str:
         if receipt.requests.get(kind)
     )
     if requests:
-        out.print(f"requests: {requests}")
-    out.print(_bill(receipt))
+        out.print(f"requests: {requests}", soft_wrap=True)
+    out.print(_bill(receipt), soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
