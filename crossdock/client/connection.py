@@ -13,9 +13,10 @@ from crossdock.client.cursor import Cursor, Parameters
 from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run, Wishes
 from crossdock.client.statements import Room
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
-from crossdock.planner import PlannerOptions, plan_query
 from crossdock.planner.binder import Binder
+from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
+from crossdock.planner.planning import plan_query
 from crossdock.settings import Settings, from_environment, with_values
 
 if TYPE_CHECKING:
