@@ -93,6 +93,14 @@ def close(
     return True
 
 
+def purge_closed(medium: Medium) -> int:
+    """Purge queries whose closing died just before it did; how many there were."""
+    unpurged = medium.store.unpurged_queries()
+    for query_id in unpurged:
+        medium.store.purge_query(query_id)
+    return len(unpurged)
+
+
 def forget(medium: Medium, query_id: QueryId) -> None:
     """Remove the answer, the receipt and the last item of a closed query."""
     keys = [o.key for o in medium.objects.list(layout.result_prefix(query_id))]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from coordinator_state.errors import NotFound
+from coordinator_state.errors import NotFound, StateError
 from coordinator_state.ids import QueryId, WorkerId
 from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus, WorkerStatus
 from crossdock import scheduler
@@ -90,11 +90,19 @@ class Coordinator:
             )
             if query is None:
                 return TurnResult(query=None, held=True, delay=LATER_SECONDS)
-            return self._held(query, holder, before)
+            try:
+                return self._held(query, holder, before)
+            except BaseException:
+                self._abandon(query_id, holder)
+                raise
         except NotFound:
             return TurnResult(query=None)
         finally:
             self._note_usage(query_id, before)
+
+    def revive(self, query_id: QueryId) -> None:
+        """Send the live alarm again, in case it died; one too many is recognised as stale."""
+        self._control.tick(query_id, self._store.get_query(query_id).tick, delay=0.0)
 
     def on_tick(self, query_id: QueryId, number: int) -> TurnResult | None:
         """A numbered alarm: take a turn, ask for the next alarm. None: not the live alarm."""
@@ -130,6 +138,14 @@ class Coordinator:
             if released or current.turn_holder != holder:
                 return TurnResult(query=current, delay=delay, looks=looks)
             query = current  # somebody knocked: what he saw may be newer than what we read
+
+    def _abandon(self, query_id: QueryId, holder: str) -> None:
+        """Let the next turn begin now, not when this one's lease has run out."""
+        try:
+            wake = self._store.get_query(query_id).wake
+            self._store.end_turn(query_id, holder, wake=wake)
+        except StateError as error:
+            _log.warning("query %s: its turn lapses by itself: %s", query_id, error)
 
     def _look(self, query: QueryRecord, before: Mapping[str, int]) -> tuple[Outcome, float]:
         """Load, decide, perform. The delay is meant for a turn that ends with this look."""

@@ -43,6 +43,7 @@ def sweep_home(
     ``grace_seconds``: ownerless objects younger than that are left alone, their query may come.
     ``keep_seconds``: answers and receipts of queries that ended longer ago go.
     """
+    cleanup.purge_closed(medium)
     old = cleanup.expired(medium, older_than=now - keep_seconds)
     for query_id in old:
         cleanup.forget(medium, query_id)

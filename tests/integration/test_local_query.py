@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ import pytest
 from coordinator_state.ids import QueryId, StageId
 from coordinator_state.records import QueryStatus, TaskStatus
 from crossdock.local import LocalPlatform
+from crossdock.planner.plan import encode_plan
 from crossdock.settings import Exchange, Settings
 from tests.integration import handmade
 from tests.integration.handmade import expected, rows_of, steps, three_stages, two_stages
@@ -257,10 +260,9 @@ def test_dead_client_is_cleaned_up_by_gc(
 ) -> None:
     platform = platform_of()
     files = handmade.write_files(tmp_path, 1)
-    child = os.fork()
-    if child == 0:
-        _submit_and_die(tmp_path, files)
-    os.waitpid(child, 0)
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(encode_plan(two_stages(files)))
+    subprocess.run([sys.executable, "-c", _SUBMIT_AND_DIE, str(platform.home.folder), str(plan)])
     (query_id,) = platform.store.open_queries()
     assert platform.gc(grace_seconds=0) > 0
     record = platform.store.get_query(query_id)
@@ -269,13 +271,17 @@ def test_dead_client_is_cleaned_up_by_gc(
     assert_nothing_left(platform, query_id, results=0)
 
 
-def _submit_and_die(tmp_path: Path, files: tuple[handmade.FileSlice, ...]) -> None:
-    """In a forked process: leave an open query with queues, and no owner."""
-    try:
-        platform = LocalPlatform(tmp_path / "home", Settings(workers=1, worker_memory=MEMORY))
-        platform.coordinator.turn(platform.submit(two_stages(files)))
-    finally:
-        os._exit(0)
+_SUBMIT_AND_DIE = """
+import os, sys
+from pathlib import Path
+from crossdock.local import LocalPlatform
+from crossdock.planner.plan import decode_plan
+from crossdock.planner.plan import encode_plan
+from crossdock.settings import Settings
+platform = LocalPlatform(Path(sys.argv[1]), Settings(workers=1))
+platform.coordinator.turn(platform.submit(decode_plan(Path(sys.argv[2]).read_bytes())))
+os._exit(9)
+"""
 
 
 def test_a_query_run_in_this_process_is_recorded_and_closed(
