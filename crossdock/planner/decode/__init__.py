@@ -24,7 +24,7 @@ SERIALIZE_PLAN = (
 )
 
 #: A bare NAN, which no JSON reader knows. A string cannot hold this: its quotes are escaped.
-_BARE_NAN = re.compile(r'(":\s*)-?(?:NAN|nan)\b')
+_BARE_NAN = re.compile(r'("value":\s*)-?(?:NAN|nan)\b')
 
 
 def parse_plan_text(text: str) -> Json:

@@ -42,6 +42,7 @@ _FUNCTION = shape(
 _LAMBDA = shape(
     "lambda", "expression_class type return_type lambda_expr parameter_count parameter_names"
 )
+_COMPARISON_DATA = shape("comparison", "")
 _CAST_DATA = shape("cast", "try_cast is_default_cast")
 _BETWEEN_DATA = shape("BETWEEN", "lower_inclusive upper_inclusive")
 
@@ -90,13 +91,21 @@ def decode_function(node: Json, scope: Scope, decode: Decode) -> Expression:
         return _cast(node, scope, decode)
     operator = COMPARISONS.get(kind)
     if operator is not None:
+        _COMPARISON_DATA.check(node.get("function_data") or {})
+        _check_boolean(node)
         left, right = node["children"]
         return Comparison(operator, decode(left, scope), decode(right, scope))
     if kind == "COMPARE_BETWEEN":
+        _check_boolean(node)
         return _between(node, scope, decode)
     if kind == "BOUND_FUNCTION":
         return _call(node, scope, decode)
     raise Unsupported(f"function of kind {kind}")
+
+
+def _check_boolean(node: Json) -> None:
+    if (returned := type_text(node["return_type"])) != "BOOLEAN":
+        raise Unsupported(f"{node['type']} of type {returned}")
 
 
 def _cast(node: Json, scope: Scope, decode: Decode) -> Expression:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+
 from crossdock.errors import Unsupported
 from crossdock.planner.decode.constants import decode_constant
 from crossdock.planner.decode.functions import struct_path
@@ -28,7 +30,8 @@ _EXTRA = shape(
 )
 _TABLE = shape(
     "seq_scan",
-    "catalog schema table qualified_name",
+    "catalog table qualified_name",
+    schema=("main",),
     is_index_scan=(False,),
     is_create_index=(False,),
 )
@@ -58,14 +61,29 @@ def _table_scan(node: Json) -> Relation:
     reader = _Columns(node)
     reads = tuple([reader.read(column) for column in node.get("column_indexes") or ()])
     filters = decode_table_filters(node.get("table_filters") or {}, reads)
+    if "" in reader.names and _reads_placeholder(filters, reader.names):
+        raise Unsupported("row identifiers (rowid) of a table")
     positions = node.get("projection_ids") or range(len(reads))
     outputs = [reads[position].expression for position in positions]
     names, types = tuple(reader.names), tuple(reader.types)
     if all(isinstance(output, ColumnRef) for output in outputs):
         emit = tuple([output.index for output in outputs if isinstance(output, ColumnRef)])
         return Scan(data["table"], names, types, filters, emit)
+    if "" in reader.names:
+        raise Unsupported("row identifiers (rowid) of a table")
     scan = Scan(data["table"], names, types, filters, tuple(range(len(names))))
     return Project(scan, tuple(outputs))
+
+
+def _reads_placeholder(part: object, names: list[str]) -> bool:
+    """True if an expression reads the column that stands for no column at all."""
+    if isinstance(part, ColumnRef):
+        return names[part.index] == ""
+    if isinstance(part, tuple):
+        return any(_reads_placeholder(item, names) for item in part)
+    if is_dataclass(part):
+        return any(_reads_placeholder(getattr(part, f.name), names) for f in fields(part))
+    return False
 
 
 class _Columns:

@@ -36,7 +36,7 @@ class Shape:
 
     def check(self, node: Json) -> None:
         """Raise ``Unsupported`` naming the first field or value that is not expected."""
-        for name in node.keys() - self.fields:
+        for name in sorted(node.keys() - self.fields):
             value = node[name]
             if name in COSMETIC or value in _ABSENT or value in self.fixed.get(name, ()):
                 continue

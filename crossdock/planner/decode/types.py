@@ -29,6 +29,8 @@ _ENUM = shape("ENUM", "type values values_count")
 def type_text(node: Json) -> str:
     """DuckDB's text of a type. Raises ``Unsupported`` for one it has no exact text for."""
     info = node.get("type_info")
+    if len(node) != 1:
+        _TYPE.check(node)
     if not info:
         name: str = node["id"]
         if name in _PLAIN:
@@ -36,7 +38,6 @@ def type_text(node: Json) -> str:
         if name == "NULL":
             return NULL_TYPE
         raise Unsupported(f"type {name}")
-    _TYPE.check(node)
     alias = info.get("alias", "")
     if alias:
         return _aliased(node["id"], info, alias)

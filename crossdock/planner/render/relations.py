@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,9 @@ from crossdock.planner.render.expressions import (
 from crossdock.planner.render.names import Names, Source, select
 from crossdock.planner.sql_text import quote_identifier
 
+#: What WITH clauses define; a table of such a name would be hidden by them.
+_OWN_NAMES = re.compile(r"(?:cte_\d+|limited_t\d+|rows_t\d+)\Z", re.IGNORECASE)
+
 
 def render_relation(relation: Relation, names: Names) -> str:
     """The SELECT of ``relation``. Raises ``Unsupported`` for a node without a text form."""
@@ -70,10 +74,13 @@ def _where(predicates: str) -> str:
 def _scan(scan: Scan, names: Names) -> str:
     alias = names.alias()
     columns = [
-        f"{alias}.{quote_identifier(name)}" if name else f"CAST(1 AS {type})"
-        for name, type in zip(scan.columns, scan.column_types, strict=True)
+        f"{alias}.{quote_identifier(name)}" if name else f"CAST(1 AS {type_name})"
+        for name, type_name in zip(scan.columns, scan.column_types, strict=True)
     ]
-    source = f"{quote_identifier(scan.source or scan.table)} AS {alias}"
+    table = scan.source or scan.table
+    if _OWN_NAMES.match(table):
+        raise Unsupported(f"a table named {table}, as subqueries are named here")
+    source = f"{quote_identifier(table)} AS {alias}"
     predicates = render_conjunction(scan.filters, columns.__getitem__)
     return select([columns[i] for i in scan.emit], source) + _where(predicates)
 
@@ -146,7 +153,7 @@ def _limit(relation: Limit, names: Names) -> str:
     else:
         source = render_source(relation.child, names)
         text = select(source.columns(range(len(relation.types))), source.text)
-    return text + _limit_clauses(relation, lambda bound: _limit_text(bound))
+    return text + _limit_clauses(relation, _limit_text)
 
 
 def _computed_limit(relation: Limit, names: Names) -> str:
