@@ -10,6 +10,7 @@ from crossdock.planner.nodes import (
     AsofJoin,
     CrossProduct,
     Distinct,
+    ExpressionRows,
     FinalAggregate,
     Join,
     Limit,
@@ -21,6 +22,7 @@ from crossdock.planner.nodes import (
     Sample,
     Scan,
     SetOperation,
+    TableFunction,
     TopN,
     Unnest,
     Values,
@@ -32,6 +34,7 @@ _NAMES: dict[type[Relation], str] = {
     AsofJoin: "asof join",
     CrossProduct: "cross product",
     Distinct: "distinct",
+    ExpressionRows: "values",
     FinalAggregate: "final aggregate",
     Limit: "limit",
     Order: "order",
@@ -63,6 +66,8 @@ def _name(part: Relation) -> str:
     match part:
         case Scan():
             return f"scan {part.table}"
+        case TableFunction():
+            return part.name
         case Join():
             return f"{part.kind.value.lower()} join"
         case SetOperation():

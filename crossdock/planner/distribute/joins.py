@@ -41,6 +41,8 @@ from crossdock.planner.nodes import (
 )
 
 _EQUALITIES = ("=", "IS NOT DISTINCT FROM")
+#: What waiting for one more stage costs, as bytes moved instead.
+_STAGE_BYTES = 8 * 1024 * 1024
 _RIGHT_MAY_BE_LOST = frozenset(
     {
         JoinKind.INNER,
@@ -183,9 +185,9 @@ def _hash_options(sides: Sides) -> list[Option]:
         if chosen is not None:
             move_left = not _is_hashed_by(sides.left.where, [p.left for p in chosen])
             move_right = not _is_hashed_by(sides.right.where, [p.right for p in chosen])
-            moved = left * move_left + right * move_right
+            moved = (left + _STAGE_BYTES) * move_left + (right + _STAGE_BYTES) * move_right
             options.append(Option(moved, "hash", chosen, move_left, move_right))
-    return [*options, Option(left + right, "hash", pairs)]
+    return [*options, Option(left + right + 2 * _STAGE_BYTES, "hash", pairs)]
 
 
 def _keys_of(
@@ -220,10 +222,11 @@ def _broadcast_options(context: Context, sides: Sides, *, forced: bool) -> list[
         ("broadcast right", sides.may_lose_right, sides.right, sides.left),
         ("broadcast left", sides.may_broadcast_left, sides.left, sides.right),
     ):
-        if allowed and (forced or 0 < sent.size.bytes <= limit or (limit and not sent.size.bytes)):
+        if allowed and (forced or (limit and sent.size.bytes <= limit)):
             # Pending rows have to be moved anyway before they can meet anything.
             waiting = kept.size.bytes if kept.is_pending else 0.0
-            options.append(Option(sent.size.bytes * task_estimate(context, kept) + waiting, name))
+            copies = sent.size.bytes * task_estimate(context, kept)
+            options.append(Option(copies + waiting + _STAGE_BYTES, name))
     return options
 
 

@@ -105,8 +105,18 @@ def hashed(keys: Iterable[Expression]) -> Partitioning:
 
 
 def merged_key(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """What a full join's USING column may look like: the key of whichever side has the row."""
+    """What a full join's USING column may look like: the key of whichever side has the row.
+
+    Three tables merge into one COALESCE of three, so nested ones are spread out.
+    """
+    first, second = _alternatives(left), _alternatives(right)
     return (
-        Operator("COALESCE", (left, right), left.type),
-        Operator("COALESCE", (right, left), left.type),
+        Operator("COALESCE", first + second, left.type),
+        Operator("COALESCE", second + first, left.type),
     )
+
+
+def _alternatives(key: Expression) -> tuple[Expression, ...]:
+    if isinstance(key, Operator) and key.name == "COALESCE":
+        return key.children
+    return (key,)

@@ -8,7 +8,7 @@ from crossdock.planner import cost
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
 from crossdock.planner.distribute.exchange import scattered
-from crossdock.planner.distribute.expressions import is_volatile
+from crossdock.planner.distribute.expressions import is_volatile, output_columns
 from crossdock.planner.distribute.partitioning import ONE
 from crossdock.planner.nodes import (
     ExpressionRows,
@@ -36,6 +36,8 @@ def place_filter(context: Context, node: Filter) -> Placed:
 
 def place_project(context: Context, node: Project) -> Placed:
     child = _settled(context, context.place(node.child), node.expressions)
+    if node.expressions == output_columns(child.relation.types):
+        return child  # only the user's names would change, and fragments have none
     return replace(
         child,
         relation=replace(node, child=child.relation),
