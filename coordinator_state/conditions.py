@@ -107,7 +107,7 @@ BEGIN_GENERATION = _all(EXISTS, "#generation = :generation")
 # Claimers take offers from the head, each another one: removing the head answers with what was
 # removed. Empty or not ACTIVE: nothing to take.
 TAKE_OFFER = _all(
-    EXISTS, f"#status = :{STAGE_MOVES['activate_stage'].target}", "size(#offers) > :0"
+    EXISTS, f"#status = :{STAGE_MOVES['activate_stage'].target}", "size(#offers) > :zero"
 )
 
 # The cursor is a counter, so claimers never collide on it; it stops at what is admitted.

@@ -47,7 +47,7 @@ class StateStore(Protocol):
         ...
 
     def open_queries(self) -> Sequence[QueryId]:
-        """Queries that are not CLOSED yet, oldest first."""
+        """Queries that are not CLOSED yet, oldest first; one made just now may still be missing."""
         ...
 
     def unpurged_queries(self) -> Sequence[QueryId]:

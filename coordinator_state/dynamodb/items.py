@@ -31,7 +31,7 @@ _deserialize = TypeDeserializer().deserialize
 
 _NAME = re.compile(r"#(\w+)")
 _VALUE = re.compile(r":(\w+)")
-_CONSTANTS: Mapping[str, object] = {"true": True, "false": False, "empty": "", "0": 0}
+_CONSTANTS: Mapping[str, object] = {"true": True, "false": False, "empty": "", "zero": 0}
 
 _BOUND = "bound"
 

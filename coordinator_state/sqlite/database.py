@@ -60,6 +60,7 @@ _SLOW_AFTER_SECONDS = 0.05
 #: Connections a forked child inherited. Closing one there could checkpoint a log its parent still
 #: uses, and so could collecting it: they are kept, unused, for the life of the child.
 _INHERITED: list[sqlite3.Connection] = []
+_HELD_OVER_FORK: list[sqlite3.Connection] = []
 _DATABASES: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
@@ -73,17 +74,19 @@ class _Connection(sqlite3.Connection):
 
 def _before_fork() -> None:
     for database in _DATABASES:
-        _INHERITED.extend(database.connections)
+        _HELD_OVER_FORK.extend(database.connections)
 
 
 def _after_fork_in_child() -> None:
+    _INHERITED.extend(_HELD_OVER_FORK)
+    _HELD_OVER_FORK.clear()
     for database in _DATABASES:
         database.forget_connections()
 
 
 os.register_at_fork(
     before=_before_fork,
-    after_in_parent=_INHERITED.clear,
+    after_in_parent=_HELD_OVER_FORK.clear,
     after_in_child=_after_fork_in_child,
 )
 

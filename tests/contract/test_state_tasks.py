@@ -204,6 +204,16 @@ def test_an_attempt_of_the_same_number_under_another_nonce_is_a_stranger(
         store.heartbeat(stranger, phase="wait")
 
 
+def test_a_nonce_used_again_does_not_admit_the_older_attempt(store: StateStore) -> None:
+    start(store)
+    old = claim(store, "again")
+    store.requeue_task(old, EXPIRED, now=NOW)
+    new = claim(store, "again")
+    with pytest.raises(StaleAttempt):
+        store.commit_task(old, COMMIT)
+    assert store.get_task(Q, S0, 0) == new
+
+
 @pytest.mark.parametrize("end", ["requeue_task", "hand_back_task", "fail_task"])
 def test_ending_an_attempt_twice_counts_once(store: StateStore, end: str) -> None:
     start(store)
