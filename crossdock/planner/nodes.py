@@ -1,9 +1,9 @@
 """Frozen relational nodes and expressions: DuckDB's bound plan, decoded.
 
-A node states its children and what it adds; ``types`` are the SQL types of its output columns, which
-are positional, and computed once. Expressions refer to a child's output by position (``ColumnRef``); in a join the
-left child's columns come first, then the right child's.
-Type texts are DuckDB's own (``DECIMAL(12,2)``, ``STRUCT("a" INTEGER)``).
+A node states its children and what it adds; ``types`` are the SQL types of its output columns,
+which are positional, and computed once. Expressions refer to a child's output by position
+(``ColumnRef``); in a join the left child's columns come first, then the right child's.
+Type texts are DuckDB's own, quotes included (``DECIMAL(12,2)``, ``STRUCT(a INTEGER)``).
 """
 
 from __future__ import annotations
@@ -229,7 +229,8 @@ class Project:
 @dataclass(frozen=True, slots=True)
 class JoinCondition:
     """``left operator right``; ``left`` refers to the left child only, ``right`` to the right child
-    only (indexes from 0 in each)."""
+    only (indexes from 0 in each).
+    """
 
     left: Expression
     operator: str
