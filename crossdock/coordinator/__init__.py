@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coordinator_state.errors import NotFound, StateError
 from coordinator_state.ids import QueryId, WorkerId
-from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus, WorkerStatus
+from coordinator_state.records import (
+    ErrorRecord,
+    QueryRecord,
+    QueryStatus,
+    WorkerRecord,
+    WorkerStatus,
+)
 from crossdock import scheduler
 from crossdock.cleanup import Medium
 from crossdock.coordinator.perform import Outcome, Performer, Scene, Terms
@@ -126,6 +132,7 @@ class Coordinator:
             looks += 1
             if query.closed:
                 self._usage.pop(query.query_id, None)
+                self._store.end_turn(query.query_id, holder, wake=query.wake)
                 return TurnResult(query=query, looks=looks)
             if outcome is Outcome.MOVED and looks < MAX_LOOKS and self._clock.now() < until:
                 query = self._store.get_query(query.query_id)
@@ -173,10 +180,18 @@ class Coordinator:
         limits = replace(self._limits, budget=query.workers or self._limits.budget)
         snapshot = Snapshot(query=query, stages=self._store.stages(query_id), limits=limits)
         snapshot = self._with_tasks(snapshot, now)
+        workers, gone = self._workers(query_id)
+        return self._with_tasks(replace(snapshot, workers=workers, gone=gone), now)
+
+    def _workers(self, query_id: QueryId) -> tuple[Sequence[WorkerRecord], frozenset[WorkerId]]:
+        """Workers, and those known dead."""
         workers = self._store.workers(query_id)
         watched = [w.worker_id for w in workers if w.status is not WorkerStatus.LEFT]
         gone = frozenset(map(WorkerId, self._launcher.gone(watched))) if watched else frozenset()
-        return self._with_tasks(replace(snapshot, workers=workers, gone=gone), now)
+        if gone:
+            # Most of them said goodbye between the two looks.
+            workers = self._store.workers(query_id)
+        return workers, gone
 
     def _with_tasks(self, snapshot: Snapshot, now: float) -> Snapshot:
         while missing := scheduler.unread(snapshot, now):
