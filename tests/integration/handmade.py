@@ -141,8 +141,9 @@ def three_stages(files: Sequence[FileSlice], *, partitions: int = 2) -> StagePla
 def rows_of(files: Sequence[Path]) -> list[tuple[int, int]]:
     """Rows of result files, in order."""
     rows: list[tuple[int, int]] = []
-    for path in files:
-        rows += duckdb.sql(f"SELECT c0, c1 FROM read_parquet('{path}')").fetchall()
+    with duckdb.connect() as connection:
+        for path in files:
+            rows += connection.execute("SELECT c0, c1 FROM read_parquet(?)", [str(path)]).fetchall()
     return rows
 
 
