@@ -94,7 +94,7 @@ class LocalPlatform:
         self._lock = threading.Lock()
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-query")
         self._processes = self._make_processes(home, observer)
-        self._launcher = _Watch(self._processes)
+        self.launcher = _Watch(self._processes)
         self.coordinator = self._make_coordinator()
 
     def _make_processes(self, home: Path, observer: str) -> ProcessLauncher:
@@ -113,7 +113,7 @@ class LocalPlatform:
     def _make_coordinator(self) -> Coordinator:
         return Coordinator(
             self.medium,
-            launcher=self._launcher,
+            launcher=self.launcher,
             control=self._control,
             clock=self._clock,
             ids=self._ids,
@@ -302,7 +302,7 @@ class LocalPlatform:
         if any(janitor.unsettled_workers(self.medium, query_id) for query_id in orphans):
             self._clock.sleep(ORPHAN_SECONDS)
         for query_id in orphans:
-            self._launcher.orphans.update(janitor.unsettled_workers(self.medium, query_id))
+            self.launcher.orphans.update(janitor.unsettled_workers(self.medium, query_id))
             self.finish(query_id)
         swept = janitor.sweep_home(
             self.medium,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from coordinator_state.errors import NotFound, Refused, StateError, StoreUnavailable
 from coordinator_state.records import ErrorRecord, TaskRecord
 from crossdock import errors
@@ -83,7 +85,10 @@ def _elsewhere(error: Exception, task: TaskRecord) -> Verdict:
         kind = "Unavailable" if isinstance(error, StoreUnavailable) else type(error).__name__
         return Verdict(Fate.RETRY, _record(kind, error, task, retryable=True))
     # Whatever else it is: another process may succeed, and max_attempts bounds it.
-    return _by_record(classify(error))
+    record = classify(error)
+    if not record.message:
+        record = msgspec.structs.replace(record, message=type(error).__name__)
+    return _by_record(record)
 
 
 def _record(
