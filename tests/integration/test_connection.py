@@ -26,8 +26,10 @@ SELECT i, i::HUGEINT * 17014118346046923173168730371588410 AS huge, (-i)::INT128
   TIMESTAMP '2024-01-01' + to_microseconds(i) AS ts, TIMESTAMPTZ '2024-01-01 00:00:00+02' AS tz,
   make_timestamp_ns(i * 1001) AS ns, to_months(i::INT) + to_days(-3) AS span,
   '00000000-0000-0000-0000-00000000000a'::UUID AS id, (i % 3)::VARCHAR::ENUM('0', '1', '2') AS e,
-  [i, NULL] AS list, [i, i + 1]::BIGINT[2] AS arr, {'a b': i, 'h': i::HUGEINT} AS struct,
-  MAP {i: 'v'} AS map, union_value(num := i) AS u, repeat('01', (1 + i % 3)::INT)::BIT AS bits, i AS twice, -i AS twice
+  [i, NULL] AS list,
+  [i, i + 1]::BIGINT[2] AS arr, {'a b': i, 'h': i::HUGEINT} AS struct,
+  MAP {i: 'v'} AS map, union_value(num := i) AS u,
+  repeat('01', (1 + i % 3)::INT)::BIT AS bits, i AS twice, -i AS twice
 FROM numbers
 """
 
