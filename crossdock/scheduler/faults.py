@@ -52,7 +52,7 @@ def running_tasks(s: Snapshot, now: float) -> Iterator[Instruction]:
             silent = now - task.beat_seen_at
             if silent > s.query.lease_seconds + s.limits.skew:
                 why = f"its worker was silent for {silent:.0f} s"
-                # Refused if a beat came meanwhile: the worker then keeps the task and goes after it.
+                # Refused if a beat came meanwhile: then the worker goes after this task.
                 yield RequeueTask(task, _vanished(task, why), beat=task.beat)
                 yield LoseWorker(worker, why)
         elif _worth_noting(s, task, now):
