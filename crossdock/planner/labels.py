@@ -79,3 +79,8 @@ def _name(part: Relation) -> str:
 def order_matters(relation: Relation) -> bool:
     """True if rows must not change places inside the fragment or in its output."""
     return any(isinstance(part, Order | TopN | PositionalJoin) for part in parts_of(relation))
+
+
+def is_sequential(relation: Relation) -> bool:
+    """True if the order of the input's own rows decides what the fragment gives."""
+    return any(isinstance(part, PositionalJoin) for part in parts_of(relation))

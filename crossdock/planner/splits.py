@@ -101,7 +101,16 @@ def scan_work(table: TableMeta, scan: Scan) -> ScanWork:
 
 def whole_table(table: TableMeta) -> tuple[FileSlice, ...]:
     """All of a table's files, read whole."""
-    return tuple(FileSlice(path=f.path, size=f.size, version=f.version) for f in table.files)
+    return tuple(
+        FileSlice(
+            path=file.path,
+            size=file.size,
+            version=file.version,
+            rows=file.rows,
+            bytes=sum(sum(group.column_bytes.values()) for group in file.row_groups),
+        )
+        for file in table.files
+    )
 
 
 def _cut_rows(pieces: Sequence[Piece], tasks: int) -> tuple[Piece, ...]:
@@ -150,7 +159,9 @@ def _slices(run: Sequence[Piece]) -> tuple[FileSlice, ...]:
     for piece in run:
         last = joined[-1] if joined else None
         if last and last.file.path == piece.file.path and last.first + last.rows == piece.first:
-            joined[-1] = Piece(last.file, last.first, last.rows + piece.rows, 0.0)
+            joined[-1] = Piece(
+                last.file, last.first, last.rows + piece.rows, last.bytes + piece.bytes
+            )
         else:
             joined.append(piece)
     return tuple(_slice(piece) for piece in joined)
@@ -158,12 +169,13 @@ def _slices(run: Sequence[Piece]) -> tuple[FileSlice, ...]:
 
 def _slice(piece: Piece) -> FileSlice:
     file = piece.file
-    if piece.first == 0 and piece.rows == file.rows:
-        return FileSlice(path=file.path, size=file.size, version=file.version)
+    whole = piece.first == 0 and piece.rows == file.rows
     return FileSlice(
         path=file.path,
         size=file.size,
         version=file.version,
         first=piece.first,
-        last=piece.first + piece.rows - 1,
+        last=-1 if whole else piece.first + piece.rows - 1,
+        rows=piece.rows,
+        bytes=round(piece.bytes),
     )

@@ -12,7 +12,7 @@ from crossdock.planner.distribute.drafts import EdgeDraft, ScanDraft, leaves
 from crossdock.planner.distribute.exchange import partition_count
 from crossdock.planner.distribute.expressions import is_volatile
 from crossdock.planner.distribute.rebuild import rebuilt
-from crossdock.planner.labels import label_of, order_matters, parts_of
+from crossdock.planner.labels import is_sequential, label_of, order_matters, parts_of
 from crossdock.planner.nodes import (
     AggregateCall,
     Expression,
@@ -163,6 +163,7 @@ class _Drawing:
             deterministic=_repeats(placed.relation),
             prefix_limit=self.draft.prefix_limit,
             ordered=order_matters(placed.relation),
+            sequential=is_sequential(placed.relation),
             label=label_of(placed.relation),
             reasons=placed.reasons,
             estimated_rows=round(placed.size.rows),

@@ -14,6 +14,7 @@ from crossdock.planner.aggregate_states import state_is_carried
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
 from crossdock.planner.distribute.exchange import (
+    already_together,
     gathered,
     is_single,
     scattered,
@@ -52,8 +53,8 @@ def _aggregated(context: Context, child: Placed, node: Aggregate) -> Placed:
         return _whole(gathered(context, child), node)
     if is_volatile(node.groups):
         return _whole(gathered(context, child, "a group key that changes when repeated"), node)
-    if keys and child.where.within(keys):
-        return _whole(child, node)
+    if keys and (near := already_together(context, child, keys)):
+        return _whole(near, node)
     if keys and (child.is_pending or not _halves_save(node, child)):
         return _whole(shuffled(context, child, keys), node)
     if _has_halves(node):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from crossdock.planner import cost
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import (
     EdgeDraft,
@@ -46,6 +47,8 @@ from crossdock.planner.plan import ShuffleMode
 
 #: Column bytes a task may read again for itself rather than wait for a stage that sends them.
 _REPEATED_SCAN_BYTES = 4 * 1024 * 1024
+#: Distinct keys a partition should get on average, so that chance evens the partitions out.
+_VALUES_A_PARTITION = 8
 _REPEATABLE = (
     Scan,
     Filter,
@@ -121,6 +124,37 @@ def shuffled(context: Context, placed: Placed, keys: Sequence[Expression]) -> Pl
     return Placed(leaf, hashed(keys), placed.size)
 
 
+def already_together(context: Context, placed: Placed, keys: Sequence[Expression]) -> Placed | None:
+    """``placed`` if rows with equal ``keys`` are in one task, or can be without another shuffle.
+
+    Rows hashed by more than ``keys`` can: the exchange below, not built yet, hashes by fewer. All
+    that is done above it in this fragment groups by supersets of what is left, so it stays right.
+    """
+    if placed.where.within(keys):
+        return placed
+    wanted = frozenset(keys)
+    kept = [i for i, position in enumerate(placed.where.positions) if position & wanted]
+    names = [leaf.name for leaf in leaves(placed.relation) if isinstance(leaf, Input)]
+    edges = [context.sheet.edges[n] for n in names] if kept and not placed.is_pending else []
+    hashes = [edge for edge in edges if edge.mode is ShuffleMode.HASH]
+    if not hashes or any(len(e.keys) != len(placed.where.positions) for e in hashes):
+        return None
+    left = tuple(placed.where.positions[i] for i in kept)
+    if not _spreads_well(context, placed, [min(position & wanted, key=repr) for position in left]):
+        return None
+    for edge in hashes:
+        fewer = tuple(edge.keys[i] for i in kept)
+        context.sheet.edges[edge.name] = replace(edge, keys=fewer)
+    return replace(placed, where=Partitioning(Spread.HASHED, left))
+
+
+def _spreads_well(context: Context, placed: Placed, keys: Sequence[Expression]) -> bool:
+    """False if so few values would leave partitions empty and others too full."""
+    values = cost.group_count(placed.size, keys)
+    least = _VALUES_A_PARTITION * partition_count(context.options, placed.size.bytes)
+    return context.options.forced or values is None or values >= least
+
+
 def _below(relation: Relation, key: Expression) -> Expression:
     """``key`` over the pending leaf's columns instead of the fragment's output."""
     while True:
@@ -166,7 +200,9 @@ def _risen(relation: Relation, where: Partitioning) -> Partitioning:
 
 
 def _known_keys(placed: Placed) -> tuple[Expression, ...]:
-    """One expression a position, the plainest, of a hashed stage output."""
+    """One expression a position, the plainest, of a hashed stage output; none if one is lost."""
+    if not all(placed.where.positions):
+        return ()
     return tuple(min(position, key=repr) for position in placed.where.positions)
 
 

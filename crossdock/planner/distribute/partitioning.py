@@ -1,8 +1,9 @@
 """What is known about where rows are: the property distribution tracks through a fragment.
 
 ``HASHED`` holds one ``Position`` per hash key: the set of expressions over the current output, any
-of which has the hashed value. Keeping equals together lets one shuffle serve several operators
-(``a.k = b.k`` of an inner join makes ``b.k`` as good a key as ``a.k``).
+of which has the hashed value (none, if the key is no longer shown). Keeping equals together lets
+one shuffle serve several operators (``a.k = b.k`` of an inner join makes ``b.k`` as good a key as
+``a.k``).
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class Partitioning:
     def map(self, change: Callable[[Expression], Iterable[Expression]]) -> Partitioning:
         """The property after an operator that re-states each member as ``change`` says.
 
-        A position that loses all its members makes the keys unknown: the rows still are where
-        they were, but nothing can be said about them any more.
+        A position that loses all its members stays, empty: the rows are where they were, though
+        no output column shows by what.
         """
         moved = tuple(
             frozenset(new for member in position for new in change(member))
             for position in self.positions
         )
-        return Partitioning(self.spread, moved if all(moved) else ())
+        return Partitioning(self.spread, moved)
 
     def emitted(self, emit: Sequence[int]) -> Partitioning:
         """After an operator that outputs the columns ``emit`` only."""

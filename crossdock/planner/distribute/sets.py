@@ -9,6 +9,7 @@ from crossdock.planner import cost
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
 from crossdock.planner.distribute.exchange import (
+    already_together,
     gathered,
     is_single,
     scattered,
@@ -24,8 +25,8 @@ def place_distinct(context: Context, node: Distinct) -> Placed:
     child = context.place(node.child)
     if is_single(context, child) or not node.targets or is_volatile(node.targets):
         return _distinct(gathered(context, child), node)
-    if child.where.within(node.targets):
-        return _distinct(child, node)
+    if near := already_together(context, child, node.targets):
+        return _distinct(near, node)
     if not child.is_pending:
         child = _distinct(child, node)  # fewer rows to move
     return _distinct(shuffled(context, child, node.targets), node)
@@ -107,7 +108,7 @@ def _common_where(parts: Sequence[Placed]) -> Partitioning:
         frozenset.intersection(*places)
         for places in zip(*(part.where.positions for part in parts), strict=True)
     ]
-    return Partitioning(Spread.HASHED, tuple(shared) if all(shared) else ())
+    return Partitioning(Spread.HASHED, tuple(shared))
 
 
 def _combined(parts: Sequence[Placed], node: SetOperation, where: Partitioning) -> Placed:

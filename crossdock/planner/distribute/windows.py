@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from crossdock.planner import cost
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
-from crossdock.planner.distribute.exchange import gathered, is_single, shuffled
+from crossdock.planner.distribute.exchange import already_together, gathered, is_single, shuffled
 from crossdock.planner.distribute.expressions import is_volatile, output_columns
 from crossdock.planner.nodes import Expression, Project, Window, WindowCall
 
@@ -49,7 +49,7 @@ def _bands(calls: tuple[WindowCall, ...]) -> list[Band]:
 def _moved(context: Context, child: Placed, band: Band) -> Placed:
     if not band.keys:
         return gathered(context, child, "a window over all rows")
-    return child if child.where.within(band.keys) else shuffled(context, child, band.keys)
+    return already_together(context, child, band.keys) or shuffled(context, child, band.keys)
 
 
 def _extended(child: Placed, calls: tuple[WindowCall, ...] | list[WindowCall]) -> Placed:
