@@ -1,0 +1,240 @@
+"""Bodies of requests and answers. The OpenAPI document is made from these types."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from coordinator_state.records import QueryStatus
+from crossdock.api import limits
+from crossdock.api.messages import Column, Parameters
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request body: a misspelt field is an error, not ignored."""
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer leaves out what has its default."""
+
+
+Sql = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.MAX_SQL_CHARS,
+        description="One statement that only reads, in DuckDB's dialect.",
+    ),
+]
+SqlParameters = Annotated[
+    Parameters,
+    Meta(description="An array for `?` and `$1`, an object for `$name`; cast texts in the SQL."),
+]
+SettingValues = Annotated[
+    dict[str, str | int | float | bool | None],
+    Meta(description="Of `exchange`, `partitions`, `workers`, `single_task_bytes`, "
+         "`broadcast_bytes`, `max_attempts`, `timezone`."),
+]  # fmt: skip
+
+
+class SubmitBody(_Body):
+    """A query to run."""
+
+    sql: Sql
+    parameters: SqlParameters = None
+    client_token: Annotated[
+        str,
+        Meta(
+            max_length=limits.MAX_TOKEN_CHARS,
+            description="Of the caller's making: the same token gives the same query.",
+        ),
+    ] = ""
+    settings: SettingValues = {}
+    timeout_seconds: (
+        Annotated[float, Meta(gt=0, le=limits.MAX_TIMEOUT_SECONDS)] | None
+    ) = None  # fmt: skip
+    max_scanned_bytes: (
+        Annotated[int, Meta(ge=0, description="A query that would read more is refused.")] | None
+    ) = None
+
+
+class ExplainBody(_Body):
+    """A query to plan and not to run."""
+
+    sql: Sql
+    parameters: SqlParameters = None
+    settings: SettingValues = {}
+
+
+class TableBody(_Body):
+    """Where a table's Parquet files are."""
+
+    sources: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=2_000)]],
+        Meta(
+            min_length=1,
+            max_length=limits.MAX_SOURCES,
+            description="Files, globs and folders (`s3://bucket/prefix/`).",
+        ),
+    ]
+
+
+class Links(_Answer):
+    """Addresses of the query, relative to the API's."""
+
+    self: str
+    results: str
+
+
+class StageDocument(_Answer):
+    """One stage; rows, bytes and seconds are sums over its committed tasks."""
+
+    stage: int
+    label: str = ""
+    status: str
+    tasks: int
+    committed: int = 0
+    running: int = 0
+    attempts: int = 0
+    failures: int = 0
+    rows_in: int = 0
+    bytes_in: int = 0
+    rows_out: int = 0
+    bytes_out: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    peak_memory: int = 0
+
+
+class CostDocument(_Answer):
+    """Dollars by published list prices."""
+
+    total: float
+    region: str
+    as_of: str
+    items: tuple[CostLine, ...] = ()
+
+
+class CostLine(_Answer):
+    service: str
+    what: str
+    amount: float
+    unit_price: float
+    dollars: float
+
+
+class ReceiptDocument(_Answer):
+    """What the query used."""
+
+    workers: int = 0
+    worker_seconds: float = 0.0
+    requests: dict[str, int] = {}
+    cost: CostDocument
+
+
+class ErrorDocument(_Answer):
+    """Why a query failed."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+    subject: str = ""
+
+
+class QueryDocument(_Answer):
+    """A query as it stands. Times are RFC 3339 in UTC."""
+
+    query_id: str
+    status: QueryStatus
+    sql: str = ""
+    exchange: str = ""
+    created_at: str
+    ended_at: str | None = None
+    seconds: float
+    rows: int | None = None
+    columns: tuple[Column, ...] = ()
+    stages: tuple[StageDocument, ...] = ()
+    receipt: ReceiptDocument | None = None
+    error: ErrorDocument | None = None
+    links: Links
+
+
+class QueryList(_Answer):
+    """Queries, newest first, without stages and receipts."""
+
+    queries: tuple[QueryDocument, ...]
+    next: str | None = None
+
+
+class ResultPage(_Answer):
+    """Rows as JSON. NULL is null; whole numbers beyond 2^53, HUGEINT and decimals are strings of
+    exact digits; NaN and infinities are strings; dates and times are text.
+    """
+
+    query_id: str
+    columns: tuple[Column, ...]
+    rows: list[list[object]] | msgspec.Raw
+    row_count: int
+    next: str | None = None
+
+
+class ResultPart(_Answer):
+    """A file of the result, in the order of its rows."""
+
+    url: str
+    size: int
+    rows: int | None = None
+
+
+class ResultParts(_Answer):
+    """Presigned addresses of a result's files."""
+
+    query_id: str
+    format: str
+    columns: tuple[Column, ...]
+    session: dict[str, str] = {}
+    parts: tuple[ResultPart, ...]
+    row_count: int
+    expires_in: int
+    next: str | None = None
+
+
+class ExplainDocument(_Answer):
+    """A plan: for people as text, for programs as values."""
+
+    text: str
+    plan: dict[str, object]
+
+
+class TableListing(_Answer):
+    name: str
+    sources: tuple[str, ...]
+
+
+class TableListings(_Answer):
+    """Named tables, by name."""
+
+    tables: tuple[TableListing, ...]
+
+
+class TableDocument(_Answer):
+    """A table as its files are now."""
+
+    name: str
+    sources: tuple[str, ...]
+    columns: tuple[Column, ...]
+    files: int
+    rows: int
+    bytes: int
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """RFC 9457. ``type`` names the kind of problem; ``detail`` says what to do next."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    error: ErrorDocument | None = None
