@@ -13,6 +13,7 @@ from crossdock.client.cursor import Cursor, Parameters
 from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run, Wishes
 from crossdock.client.statements import Room
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
+from crossdock.executor.engine import Spare
 from crossdock.planner.binder import Binder
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
@@ -79,6 +80,7 @@ class Connection:
         self._catalog = Catalog(home)
         self._binder = Binder(self._catalog, timezone=settings.timezone)
         self._platform: LocalPlatform | None = None
+        self._spare = Spare()
         self._cursors: set[Cursor] = set()
         self._lock = threading.Lock()  # binding and opening are one at a time
         self._closed = False
@@ -143,6 +145,7 @@ class Connection:
         finally:
             if self._platform is not None:
                 self._platform.close()
+            self._spare.close()
             self._catalog.close()
 
     def __enter__(self) -> Connection:
@@ -168,6 +171,7 @@ class Connection:
             if self._platform is None:
                 from crossdock.local import LocalPlatform  # heavy: not for `tables list`
 
+                self._spare.prepare()
                 self._platform = LocalPlatform(self.home, self.settings)
             return self._platform
 
@@ -183,6 +187,7 @@ class Connection:
             scratch=self.home / "scratch",
             threads=workers * self.settings.worker_threads,
             memory=workers * self.settings.memory_per_worker,
+            spare=self._spare,
         )
 
     def _options(self) -> PlannerOptions:

@@ -13,7 +13,7 @@ import duckdb
 from crossdock.client.rows import Rows
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.executor.carriers import carrier_type, decode
-from crossdock.executor.engine import connect, lock, text
+from crossdock.executor.engine import Furnishing, Spare, connect, lock, text
 from crossdock.executor.failures import classify
 from crossdock.executor.inputs import OpenSlice, scan_query, slices_of
 from crossdock.executor.sources import LocalSources
@@ -31,6 +31,7 @@ class Room:
     scratch: Path
     threads: int
     memory: int
+    spare: Spare | None = None  # an engine opened ahead
 
 
 def open_one_task(plan: StagePlan, room: Room, on_end: OnEnd) -> Rows:
@@ -108,11 +109,14 @@ def _open(
 
     try:
         connection = connect(
-            folder,
-            memory_bytes=room.memory,
-            threads=room.threads,
-            ordered=True,
-            session=plan.session,
+            Furnishing(
+                folder=folder,
+                memory_bytes=room.memory,
+                threads=room.threads,
+                ordered=True,
+                session=plan.session,
+            ),
+            room.spare,
         )
         prepare(connection, folder)
         lock(connection, paths, folder)
@@ -122,9 +126,15 @@ def _open(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+    def end(rows: int, error: BaseException | None) -> None:
+        if room.spare is not None:
+            room.spare.prepare()  # while the caller looks at the rows
+        on_end(rows, error)
+
     return Rows(
         connection,
         translate=translate,
-        on_end=on_end,
+        on_end=end,
         on_close=lambda: shutil.rmtree(folder, ignore_errors=True),
     )

@@ -4,6 +4,7 @@
 """
 
 from crossdock.executor.carriers import check_columns, decode, decode_column, encode
+from crossdock.executor.engine import Spare
 from crossdock.executor.failures import FragmentFailed, FragmentInterrupted, SourceChanged
 from crossdock.executor.fragment import Executor, TaskOutput
 from crossdock.executor.interrupt import Interrupt
@@ -17,6 +18,7 @@ __all__ = [
     "LocalSources",
     "SourceChanged",
     "Sources",
+    "Spare",
     "TaskOutput",
     "check_columns",
     "decode",

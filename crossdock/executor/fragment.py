@@ -14,7 +14,7 @@ import duckdb
 
 from crossdock.errors import CrossdockError
 from crossdock.executor.carriers import check_columns
-from crossdock.executor.engine import connect, lock
+from crossdock.executor.engine import Furnishing, PlanEngine, Spare
 from crossdock.executor.failures import FragmentFailed, FragmentInterrupted, classify
 from crossdock.executor.inputs import (
     OpenSlice,
@@ -22,12 +22,13 @@ from crossdock.executor.inputs import (
     exchange_query,
     scan_query,
     slices_of,
+    slices_of_plan,
 )
 from crossdock.executor.interrupt import Interrupt
 from crossdock.executor.outputs import check_types, source_of, write_edge, write_result
 from crossdock.executor.sources import LocalSources, Sources
 from crossdock.executor.types import quote
-from crossdock.planner.plan import FileSlice, Stage, StagePlan
+from crossdock.planner.plan import FileSlice, ScanInput, Stage, StagePlan
 from crossdock.shuffle.spec import SectionFile
 
 
@@ -54,7 +55,12 @@ class TaskOutput:
 
 
 class Executor:
-    """Runs fragments with a worker's memory (bytes) and threads, in folders below ``scratch``."""
+    """Runs fragments with a worker's memory (bytes) and threads, in folders below ``scratch``.
+
+    Fragments of one plan share a locked engine instance, which sees the plan's files and
+    ``scratch``; each fragment has a connection, views and temporary tables of its own. Another
+    plan, or any failure, gets a new instance.
+    """
 
     def __init__(
         self,
@@ -63,11 +69,21 @@ class Executor:
         threads: int,
         *,
         sources: Sources | None = None,
+        spare: Spare | None = None,
     ) -> None:
-        self._scratch = scratch
+        """``spare`` has an instance open before it is needed."""
+        self._scratch = scratch.absolute()
         self._memory = memory_bytes
         self._threads = threads
         self._sources = sources or LocalSources()
+        self._spare = spare
+        self._engine: PlanEngine | None = None
+
+    def close(self) -> None:
+        """Close the instance; the next fragment opens another."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
 
     def run(
         self,
@@ -86,11 +102,12 @@ class Executor:
         run = _Run(plan, plan.stages[stage], task_index, files, self._sources)
         interrupt = interrupt or Interrupt()
         self._scratch.mkdir(parents=True, exist_ok=True)
-        prefix = f"{stage}-{task_index}-"
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self._scratch)).absolute()
+        folder = Path(tempfile.mkdtemp(prefix=f"{stage}-{task_index}-", dir=self._scratch))
         try:
             return self._run(run, folder, interrupt)
         except BaseException as error:
+            # Whatever the engine was in the middle of must not reach the next fragment.
+            self.close()
             shutil.rmtree(folder, ignore_errors=True)
             if not isinstance(error, (duckdb.Error, CrossdockError, OSError, MemoryError)):
                 raise
@@ -100,18 +117,32 @@ class Executor:
 
     def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:
         interrupt.check()
-        with connect(
-            folder,
-            memory_bytes=self._memory,
-            threads=self._threads,
-            ordered=run.stage.ordered or run.plan.one_task,
-            session=run.plan.session,
-        ) as connection:
+        engine = self._engine_of(run, run.open_sources(folder))
+        with engine.cursor() as connection:
             interrupt.bind(connection)
             try:
-                return run.output(connection, folder, interrupt)
+                return run.output(connection, engine, folder, interrupt)
             finally:
                 interrupt.bind(None)
+
+    def _engine_of(self, run: _Run, paths: Sequence[Path]) -> PlanEngine:
+        """The instance for ``run``, which reads ``paths``."""
+        engine = self._engine
+        sequential = run.plan.one_task or run.stage.sequential
+        if engine is not None and engine.serves(run.plan, paths, sequential=sequential):
+            return engine
+        self.close()
+        furnishing = Furnishing(
+            folder=self._scratch,
+            memory_bytes=self._memory,
+            threads=self._threads,
+            ordered=sequential,
+            session=run.plan.session,
+        )
+        resident = map(self._sources.resident, slices_of_plan(run.plan))
+        allowed = {*paths, *(path for path in resident if path is not None)}
+        self._engine = PlanEngine(run.plan, furnishing, allowed, self._spare)
+        return self._engine
 
 
 class _Run:
@@ -131,6 +162,7 @@ class _Run:
         self._slices: list[tuple[FileSlice, ...]] = [
             slices_of(scan, task_index) for scan in stage.scans
         ]
+        self._opened: list[list[OpenSlice]] = []
         self._files = files
         self._sources = sources
         self._rows_in = 0
@@ -141,16 +173,30 @@ class _Run:
         """Names of the table files read."""
         return [slice.path for slices in self._slices for slice in slices]
 
+    def open_sources(self, folder: Path) -> list[Path]:
+        """Make all input readable; the paths it is read from."""
+        self._opened = [
+            [OpenSlice(each, self._sources.open(each, scan.columns, folder)) for each in slices]
+            for scan, slices in zip(self.stage.scans, self._slices, strict=True)
+        ]
+        paths = [each.path for opened in self._opened for each in opened]
+        for exchange in self.stage.exchanges:
+            paths += self._files.get(exchange.edge, ())
+        return paths
+
     def output(
-        self, connection: duckdb.DuckDBPyConnection, folder: Path, interrupt: Interrupt
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        engine: PlanEngine,
+        folder: Path,
+        interrupt: Interrupt,
     ) -> TaskOutput:
         started = time.perf_counter()
         target = folder / "out"
         target.mkdir()
-        allowed = self._open_scans(connection, folder) + self._open_exchanges(connection)
-        lock(connection, allowed, folder)
+        self._create_views(connection)
         interrupt.check()
-        sections = self._write(connection, target, interrupt)
+        sections = self._write(connection, engine, target, interrupt)
         self._confirm_sources()
         return TaskOutput(
             folder=folder,
@@ -163,39 +209,41 @@ class _Run:
             peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
 
-    def _open_scans(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Path]:
-        allowed: list[Path] = []
-        for scan, slices in zip(self.stage.scans, self._slices, strict=True):
-            opened = [
-                OpenSlice(each, self._sources.open(each, scan.columns, folder)) for each in slices
-            ]
-            allowed += [each.path for each in opened]
+    def _create_views(self, connection: duckdb.DuckDBPyConnection) -> None:
+        for scan, opened in zip(self.stage.scans, self._opened, strict=True):
             rows, size = count_read(connection, scan, opened)
             self._rows_in += rows
             self._bytes_in += size
-            # A one-task plan runs the user's own text, which knows the catalog's names.
-            name = scan.table if self.plan.one_task else scan.name
-            query = scan_query(connection, scan, opened)
-            connection.execute(f"CREATE VIEW {quote(name)} AS {query}")
-        return allowed
-
-    def _open_exchanges(self, connection: duckdb.DuckDBPyConnection) -> list[Path]:
-        allowed: list[Path] = []
+            self._create_view(connection, scan, scan_query(connection, scan, opened))
         for exchange in self.stage.exchanges:
             files = self._files.get(exchange.edge, ())
-            allowed += files
             query = exchange_query(self._edges[exchange.edge].columns, files)
-            connection.execute(f"CREATE VIEW {quote(exchange.name)} AS {query}")
-        return allowed
+            connection.execute(f"CREATE TEMP VIEW {quote(exchange.name)} AS {query}")
+
+    def _create_view(
+        self, connection: duckdb.DuckDBPyConnection, scan: ScanInput, query: str
+    ) -> None:
+        if not self.plan.one_task:
+            connection.execute(f"CREATE TEMP VIEW {quote(scan.name)} AS {query}")
+            return
+        # The user's own text knows the catalog's names, perhaps as main.name.
+        connection.execute(f"CREATE OR REPLACE VIEW {quote(scan.table)} AS {query}")
 
     def _write(
-        self, connection: duckdb.DuckDBPyConnection, target: Path, interrupt: Interrupt
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        engine: PlanEngine,
+        target: Path,
+        interrupt: Interrupt,
     ) -> tuple[SectionFile, ...]:
         columns = self.stage.columns
         names = () if self.stage.outputs else tuple(each.name for each in self.plan.columns)
         check_columns(columns, names)
         source = source_of(self.stage.fragment, columns)
-        check_types(connection, source, columns)
+        if self.stage.stage not in engine.checked:
+            # Inputs are cast to the plan's types, so every task of the stage makes the same ones.
+            check_types(connection, source, columns)
+            engine.checked.add(self.stage.stage)
         if not self.stage.outputs:
             return write_result(connection, source, columns, target)
         if len(self.stage.outputs) > 1:

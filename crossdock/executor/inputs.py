@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,7 +13,7 @@ from crossdock.errors import TableError
 from crossdock.executor.carriers import column_carrier_type, decode_column
 from crossdock.executor.engine import text
 from crossdock.executor.types import parse_type, quote
-from crossdock.planner.plan import CarriedColumn, FileSlice, ScanInput
+from crossdock.planner.plan import CarriedColumn, FileSlice, ScanInput, StagePlan
 
 #: Stands for the rows of an input or output that has no column; DuckDB has no empty column list.
 PLACEHOLDER = "row"
@@ -56,6 +56,14 @@ def slices_of(scan: ScanInput, task_index: int) -> tuple[FileSlice, ...]:
     return scan.splits[task_index] if task_index < len(scan.splits) else ()
 
 
+def slices_of_plan(plan: StagePlan) -> Iterator[FileSlice]:
+    """What all tasks of all stages read."""
+    for stage in plan.stages:
+        for scan in stage.scans:
+            for split in scan.splits:
+                yield from split
+
+
 def scan_query(
     connection: duckdb.DuckDBPyConnection, scan: ScanInput, opened: Sequence[OpenSlice]
 ) -> str:
@@ -94,9 +102,12 @@ def exchange_query(columns: Sequence[CarriedColumn], files: Sequence[Path]) -> s
 def count_read(
     connection: duckdb.DuckDBPyConnection, scan: ScanInput, opened: Sequence[OpenSlice]
 ) -> tuple[int, int]:
-    """Rows of the slices, and compressed bytes of the column chunks read, from the footers."""
-    if not opened:
-        return 0, 0
+    """Rows of the slices, and compressed bytes of the column chunks read.
+
+    As planned; from the footers where a plan does not say.
+    """
+    if all(each.slice.rows >= 0 for each in opened):
+        return sum(each.slice.rows for each in opened), sum(each.slice.bytes for each in opened)
     lasts = [each.slice.last if each.slice.last >= 0 else _NO_END for each in opened]
     counted = connection.execute(
         _COUNT_READ,

@@ -22,6 +22,10 @@ class Sources(Protocol):
         """
         ...
 
+    def resident(self, slice: FileSlice) -> Path | None:
+        """Where the file lies, if ``open`` would give that path; None if it brings it along."""
+        ...
+
     def confirm(self, slice: FileSlice) -> None:
         """After the fragment ran: the file read was the planned one. Raises ``SourceChanged``."""
         ...
@@ -32,13 +36,17 @@ class LocalSources:
 
     def open(self, slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:
         self.confirm(slice)
-        path = Path(slice.path).absolute()
-        if not _PATTERN & set(str(path)):
+        path = self.resident(slice)
+        if path is not None:
             return path
         # DuckDB would take the name for a pattern: give it a plain one.
         link = folder / f"{len(list(folder.iterdir()))}.parquet"
-        link.symlink_to(path)
+        link.symlink_to(Path(slice.path).absolute())
         return link
+
+    def resident(self, slice: FileSlice) -> Path | None:
+        path = Path(slice.path).absolute()
+        return None if _PATTERN & set(str(path)) else path
 
     def confirm(self, slice: FileSlice) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from crossdock.executor import Executor
+from crossdock.executor import Executor, Spare
 from crossdock.local.home import Home, open_parts
 from crossdock.platform.clock import SystemClock
 from crossdock.platform.ids import RandomIds
@@ -33,6 +33,8 @@ def worker_for_process(home: Path, *, memory: str, threads: str, observer: str =
     places = Home(home)
     meter = CountingMeter()
     parts = open_parts(places, meter)
+    spare = Spare()
+    spare.prepare()
     tools = Tools(
         store=parts.medium.store,
         queues=parts.medium.queues,
@@ -42,7 +44,7 @@ def worker_for_process(home: Path, *, memory: str, threads: str, observer: str =
         ids=RandomIds(),
         meter=meter,
         scratch=places.scratch,
-        make_executor=lambda folder: Executor(folder, int(memory), int(threads)),
+        make_executor=lambda folder: Executor(folder, int(memory), int(threads), spare=spare),
         wait=parts.store.wait_for_change,
         habits=Habits(life_seconds=LIFE_SECONDS, beat_seconds=BEAT_SECONDS),
         observer=cast(Observer, resolve(observer)) if observer else unobserved,

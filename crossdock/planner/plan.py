@@ -58,6 +58,8 @@ class FileSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str  # modification time in ns, or ETag, as pinned at planning
     first: int = 0
     last: int = -1
+    rows: int = -1  # in the row groups to be read; < 0: not counted
+    bytes: int = 0  # of the column chunks to be read, compressed
 
 
 class ScanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,6 +98,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deterministic: bool = True
     prefix_limit: int = 0  # > 0: any so many rows of this stage's output are enough
     ordered: bool = False  # row order of the output matters (the final sort)
+    sequential: bool = False  # the fragment depends on its input's row order (positional joins)
     label: str = ""  # "scan lineitem, partial aggregate", for people
     reasons: tuple[str, ...] = ()  # why a one-task rule applied, if one did
     estimated_rows: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Mapping
 
@@ -64,6 +65,7 @@ class Worker:
             run.work()
         finally:
             self._leave(run)
+            run.close()
 
     def _register(self, query_id: QueryId, worker_id: WorkerId) -> bool:
         """False: this launch is to do nothing."""
@@ -125,6 +127,8 @@ class _Run:
         self._plan = plan
         self._before = before
         self._habits = tools.habits
+        self._folder = tools.scratch / query.query_id / worker_id
+        self._executor = tools.make_executor(self._folder)
         self._ends = time.monotonic() + tools.habits.life_seconds
         self._reported = time.monotonic()
 
@@ -133,6 +137,11 @@ class _Run:
         now = self._tools.meter.usage()
         spent = {kind: n - self._before.get(kind, 0) for kind, n in now.items()}
         return {kind: n for kind, n in spent.items() if n}
+
+    def close(self) -> None:
+        """Free what this run kept between its tasks."""
+        self._executor.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def work(self) -> None:
         """Pull tasks until there are none for a while, or told to drain, or time is nearly up."""
@@ -196,7 +205,16 @@ class _Run:
         )
         try:
             with heartbeat:
-                Attempt(self._tools, self.query, self._plan, task, heartbeat, interrupt).run()
+                Attempt(
+                    self._tools,
+                    self.query,
+                    self._plan,
+                    task,
+                    executor=self._executor,
+                    folder=self._folder / f"{task.stage}-{task.index}-{task.attempt}",
+                    heartbeat=heartbeat,
+                    interrupt=interrupt,
+                ).run()
         except Exception as error:  # noqa: BLE001 - every error becomes the task's record
             return self._settle(task, heartbeat.reason or error)
         return self._report()

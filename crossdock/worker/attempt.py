@@ -12,7 +12,7 @@ import xxhash
 from coordinator_state.errors import StoreUnavailable
 from coordinator_state.records import Commit, QueryRecord, TaskRecord
 from crossdock.errors import ExchangeCorrupt, ObjectExists, PlatformError
-from crossdock.executor import FragmentInterrupted, Interrupt, TaskOutput
+from crossdock.executor import Executor, FragmentInterrupted, Interrupt, TaskOutput
 from crossdock.planner.plan import Stage, StagePlan
 from crossdock.shuffle import Collected, Collector, exchange_object, layout, publish
 from crossdock.worker.heartbeat import Heartbeat
@@ -34,9 +34,13 @@ class Attempt:
         query: QueryRecord,
         plan: StagePlan,
         task: TaskRecord,
+        *,
+        executor: Executor,
+        folder: Path,
         heartbeat: Heartbeat,
         interrupt: Interrupt,
     ) -> None:
+        """``folder`` is the attempt's own, inside the executor's."""
         self._tools = tools
         self._query = query
         self._plan = plan
@@ -44,19 +48,23 @@ class Attempt:
         self._task = task
         self._heartbeat = heartbeat
         self._interrupt = interrupt
-        self._folder = tools.scratch / query.query_id / f"{task.stage}-{task.index}-{task.attempt}"
+        self._executor = executor
+        self._folder = folder
         self._started = tools.clock.now()
 
     def run(self) -> None:
         """To the commit and the messages that announce it."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
+        output: TaskOutput | None = None
         try:
             collected = self._collect()
             output = self._run_fragment(collected)
             written = self._write(output)
             self._commit(collected, output, written)
         finally:
+            if output is not None:
+                output.discard()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _step(self, phase: str, done: str) -> None:
@@ -94,10 +102,9 @@ class Attempt:
 
     def _run_fragment(self, collected: Collected | None) -> TaskOutput:
         self._step("fragment", "collected")
-        executor = self._tools.make_executor(self._folder)
         files = collected.files if collected else {}
         try:
-            return executor.run(
+            return self._executor.run(
                 self._plan,
                 self._task.stage,
                 self._task.index,
