@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import crossdock
-from crossdock.client.receipt_text import human_bytes
+from crossdock.receipt_text import human_bytes
 
 #: Digits of a float that must agree: aggregates add floats up in another order.
 DIGITS = 9

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crossdock.client.connection import Connection, connect
     from crossdock.client.cursor import Cursor
-    from crossdock.client.receipt import Receipt, StageReceipt
     from crossdock.client.types import (
         BINARY,
         DATETIME,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     )
     from crossdock.errors import CrossdockError as Error
     from crossdock.progress import StageProgress
+    from crossdock.receipt import Receipt, StageReceipt
     from crossdock.settings import Exchange, Settings
 
     Warning: type[Exception]
@@ -117,7 +117,7 @@ _HOMES = {
     "crossdock.client.connection": ("Connection", "connect"),
     "crossdock.client.cursor": ("Cursor",),
     "crossdock.progress": ("StageProgress",),
-    "crossdock.client.receipt": ("Receipt", "StageReceipt"),
+    "crossdock.receipt": ("Receipt", "StageReceipt"),
     "crossdock.client.types": (
         "BINARY",
         "DATETIME",

@@ -39,7 +39,7 @@ SettingValues = Annotated[
 ]  # fmt: skip
 
 
-class SubmitBody(_Body):
+class SubmitBody(_Body, frozen=True, kw_only=True):
     """A query to run."""
 
     sql: Sql
@@ -60,7 +60,7 @@ class SubmitBody(_Body):
     ) = None
 
 
-class ExplainBody(_Body):
+class ExplainBody(_Body, frozen=True, kw_only=True):
     """A query to plan and not to run."""
 
     sql: Sql
@@ -68,7 +68,7 @@ class ExplainBody(_Body):
     settings: SettingValues = {}
 
 
-class TableBody(_Body):
+class TableBody(_Body, frozen=True, kw_only=True):
     """Where a table's Parquet files are."""
 
     sources: Annotated[
@@ -81,14 +81,14 @@ class TableBody(_Body):
     ]
 
 
-class Links(_Answer):
+class Links(_Answer, frozen=True, kw_only=True):
     """Addresses of the query, relative to the API's."""
 
     self: str
     results: str
 
 
-class StageDocument(_Answer):
+class StageDocument(_Answer, frozen=True, kw_only=True):
     """One stage; rows, bytes and seconds are sums over its committed tasks."""
 
     stage: int
@@ -108,7 +108,7 @@ class StageDocument(_Answer):
     peak_memory: int = 0
 
 
-class CostDocument(_Answer):
+class CostDocument(_Answer, frozen=True, kw_only=True):
     """Dollars by published list prices."""
 
     total: float
@@ -117,7 +117,7 @@ class CostDocument(_Answer):
     items: tuple[CostLine, ...] = ()
 
 
-class CostLine(_Answer):
+class CostLine(_Answer, frozen=True, kw_only=True):
     service: str
     what: str
     amount: float
@@ -125,7 +125,7 @@ class CostLine(_Answer):
     dollars: float
 
 
-class ReceiptDocument(_Answer):
+class ReceiptDocument(_Answer, frozen=True, kw_only=True):
     """What the query used."""
 
     workers: int = 0
@@ -134,7 +134,7 @@ class ReceiptDocument(_Answer):
     cost: CostDocument
 
 
-class ErrorDocument(_Answer):
+class ErrorDocument(_Answer, frozen=True, kw_only=True):
     """Why a query failed."""
 
     kind: str
@@ -143,7 +143,7 @@ class ErrorDocument(_Answer):
     subject: str = ""
 
 
-class QueryDocument(_Answer):
+class QueryDocument(_Answer, frozen=True, kw_only=True):
     """A query as it stands. Times are RFC 3339 in UTC."""
 
     query_id: str
@@ -161,14 +161,14 @@ class QueryDocument(_Answer):
     links: Links
 
 
-class QueryList(_Answer):
+class QueryList(_Answer, frozen=True, kw_only=True):
     """Queries, newest first, without stages and receipts."""
 
     queries: tuple[QueryDocument, ...]
     next: str | None = None
 
 
-class ResultPage(_Answer):
+class ResultPage(_Answer, frozen=True, kw_only=True):
     """Rows as JSON. NULL is null; whole numbers beyond 2^53, HUGEINT and decimals are strings of
     exact digits; NaN and infinities are strings; dates and times are text.
     """
@@ -180,7 +180,7 @@ class ResultPage(_Answer):
     next: str | None = None
 
 
-class ResultPart(_Answer):
+class ResultPart(_Answer, frozen=True, kw_only=True):
     """A file of the result, in the order of its rows."""
 
     url: str
@@ -188,7 +188,7 @@ class ResultPart(_Answer):
     rows: int | None = None
 
 
-class ResultParts(_Answer):
+class ResultParts(_Answer, frozen=True, kw_only=True):
     """Presigned addresses of a result's files."""
 
     query_id: str
@@ -201,25 +201,25 @@ class ResultParts(_Answer):
     next: str | None = None
 
 
-class ExplainDocument(_Answer):
+class ExplainDocument(_Answer, frozen=True, kw_only=True):
     """A plan: for people as text, for programs as values."""
 
     text: str
     plan: dict[str, object]
 
 
-class TableListing(_Answer):
+class TableListing(_Answer, frozen=True, kw_only=True):
     name: str
     sources: tuple[str, ...]
 
 
-class TableListings(_Answer):
+class TableListings(_Answer, frozen=True, kw_only=True):
     """Named tables, by name."""
 
     tables: tuple[TableListing, ...]
 
 
-class TableDocument(_Answer):
+class TableDocument(_Answer, frozen=True, kw_only=True):
     """A table as its files are now."""
 
     name: str

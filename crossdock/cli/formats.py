@@ -28,10 +28,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crossdock.cli.values import column_type, is_numeric, json_converter, text_converter
 from crossdock.client.cursor import Cursor
 from crossdock.client.rows import Row
 from crossdock.errors import CrossdockError
+from crossdock.results.values import column_type, is_numeric, json_converter, text_converter
 
 #: Rows handled at a time by the formats that go row by row; a table's widths fit the first block.
 _BLOCK = 10_000

@@ -42,7 +42,7 @@ def list_(limit: int, home: Path | None) -> None:
 def show(query_id: str, format: str, home: Path | None) -> None:
     """Status, error and receipt of one query."""
     from coordinator_state.ids import QueryId
-    from crossdock.client.receipt import of_summary
+    from crossdock.receipt import of_summary
 
     with _platform(home) as platform:
         summary = platform.progress(QueryId(query_id))

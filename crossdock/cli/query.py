@@ -70,7 +70,7 @@ def query(
     from crossdock.cli.formats import Format, write
     from crossdock.cli.output import destination
     from crossdock.cli.progress import live_bars
-    from crossdock.cli.values import is_text
+    from crossdock.results.values import is_text
 
     with open_connection(options) as connection:
         as_text = None if chosen in BINARY_FORMATS else is_text

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crossdock.client.receipt import Receipt
 from crossdock.client.rows import Row, Rows
 from crossdock.client.runs import Run, Wishes
 from crossdock.errors import InterfaceError, ProgrammingError
 from crossdock.planner.plan import StagePlan
+from crossdock.receipt import Receipt
 
 if TYPE_CHECKING:
     from crossdock.client.connection import Connection

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from coordinator_state.ids import QueryId
 from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus
-from crossdock.client.receipt import Receipt, of_one_task, of_summary
 from crossdock.client.rows import Rows
 from crossdock.client.statements import Room, as_text, open_one_task, open_result, result_query
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.planner.plan import StagePlan
 from crossdock.progress import StageProgress
+from crossdock.receipt import Receipt, of_one_task, of_summary
 
 if TYPE_CHECKING:
     from crossdock.local import LocalPlatform

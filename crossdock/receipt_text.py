@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from rich.table import Table
 
-from crossdock.client.receipt import Receipt, StageReceipt
+from crossdock.receipt import Receipt, StageReceipt
 
 _WIDTH = 100
 #: Kinds worth a word, in this order; the others are in the JSON form.

@@ -75,7 +75,7 @@ class Receipt:
 
     def to_text(self) -> str:
         """A table of stages, then requests and price, for a terminal of 100 columns."""
-        from crossdock.client.receipt_text import render_receipt
+        from crossdock.receipt_text import render_receipt
 
         return render_receipt(self)
 
