@@ -12,13 +12,15 @@ import duckdb
 
 from crossdock.client.rows import Rows
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
-from crossdock.executor.carriers import carrier_type, decode
-from crossdock.executor.engine import Furnishing, Spare, connect, lock, text
+from crossdock.executor.engine import Furnishing, Spare, connect, lock
 from crossdock.executor.failures import classify
 from crossdock.executor.inputs import OpenSlice, scan_query, slices_of
 from crossdock.executor.sources import LocalSources
 from crossdock.executor.types import quote
-from crossdock.planner.plan import ResultColumn, StagePlan
+from crossdock.planner.plan import StagePlan
+from crossdock.results.decoding import as_text, result_query
+
+__all__ = ["Room", "as_text", "open_one_task", "open_result", "result_query"]
 
 #: Told once how a statement ended: rows read, and the error if one ended it.
 OnEnd = Callable[[int, BaseException | None], None]
@@ -56,38 +58,6 @@ def open_one_task(plan: StagePlan, room: Room, on_end: OnEnd) -> Rows:
 def open_result(plan: StagePlan, files: Sequence[Path], room: Room, on_end: OnEnd) -> Rows:
     """A distributed result's files, ready to ``start`` with ``result_query``."""
     return _open(plan, room, lambda _connection, _folder: None, files, on_end)
-
-
-def result_query(columns: Sequence[ResultColumn], files: Sequence[Path]) -> str:
-    """SELECT of the user's names and types over result files, in their order.
-
-    Names may repeat: they are only labels of the outermost SELECT.
-    """
-    items = ", ".join(
-        f"{decode(f'c{index}', column.type)} AS {quote(column.name)}"
-        for index, column in enumerate(columns)
-    )
-    if files:
-        listed = ", ".join(text(str(path)) for path in files)
-        return f"SELECT {items} FROM read_parquet([{listed}], hive_partitioning = false)"
-    empty = ", ".join(
-        f"CAST(NULL AS {carrier_type(column.type)}) AS c{index}"
-        for index, column in enumerate(columns)
-    )
-    return f"SELECT {items} FROM (SELECT {empty}) WHERE FALSE"
-
-
-def as_text(sql: str, columns: Sequence[ResultColumn], chosen: Callable[[str], bool]) -> str:
-    """``sql`` with the columns of chosen types written by the engine as VARCHAR; order is kept."""
-    if not any(chosen(column.type) for column in columns):
-        return sql
-    names = [f"c{index}" for index in range(len(columns))]
-    items = ", ".join(
-        f"CAST({name} AS VARCHAR) AS {name}" if chosen(column.type) else name
-        for name, column in zip(names, columns, strict=True)
-    )
-    # A line of its own for the parenthesis: the text may end in a comment.
-    return f"SELECT {items} FROM ({sql.strip().rstrip(';')}\n) AS result({', '.join(names)})"
 
 
 def _open(
