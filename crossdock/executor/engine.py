@@ -52,9 +52,8 @@ class Spare:
             opening: Future[duckdb.DuckDBPyConnection] | None = None
             if self._opening is None:
                 self._opening = opening = Future()
-        threading.Thread(
-            target=_renew, args=(retired, opening), name="spare-engine", daemon=True
-        ).start()
+        # Not a daemon: an interpreter that ends while the engine opens would abort.
+        threading.Thread(target=_renew, args=(retired, opening), name="spare-engine").start()
 
     def take(self) -> duckdb.DuckDBPyConnection:
         """The instance that waits, or a new one. It has run nothing yet."""
