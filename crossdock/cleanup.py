@@ -59,9 +59,9 @@ def leftovers(medium: Medium, query: QueryRecord) -> Leftovers:
     """Queues and objects of an ended query that are not its answer."""
     query_id = query.query_id
     try:
-        kept = {*result_keys(medium.objects, query), query.result_key}
+        kept = {*result_keys(medium.objects, query), query.result_key, layout.head_key(query_id)}
     except ObjectNotFound:
-        kept = set()  # the answer was discarded
+        kept = {layout.head_key(query_id)}  # the answer was discarded
     objects = [o.key for o in medium.objects.list(layout.exchange_prefix(query_id))]
     objects += [
         o.key for o in medium.objects.list(layout.result_prefix(query_id)) if o.key not in kept
@@ -103,8 +103,8 @@ def purge_closed(medium: Medium) -> int:
 
 def forget(medium: Medium, query_id: QueryId) -> None:
     """Remove the answer, the receipt and the last item of a closed query."""
-    keys = [o.key for o in medium.objects.list(layout.result_prefix(query_id))]
-    medium.objects.delete([*keys, layout.receipt_key(query_id)])
+    _delete_answer(medium.objects, query_id)
+    medium.objects.delete([layout.receipt_key(query_id)])
     medium.store.purge_query(query_id)
     medium.store.forget_query(query_id)
 
@@ -159,4 +159,9 @@ def expired(medium: Medium, *, older_than: float, limit: int = 1000) -> tuple[Qu
 
 def discard_result(objects: Objects, query: QueryRecord) -> None:
     """Delete the answer of an ended query; repeating is no error. The receipt stays."""
-    objects.delete([o.key for o in objects.list(layout.result_prefix(query.query_id))])
+    _delete_answer(objects, query.query_id)
+
+
+def _delete_answer(objects: Objects, query_id: QueryId) -> None:
+    for prefix in (layout.result_prefix(query_id), layout.export_prefix(query_id)):
+        objects.delete([o.key for o in objects.list(prefix)])

@@ -4,6 +4,8 @@
 ``exchange/<h>/<query>/<stage>/<i>-<a>``  exchange object of task i, attempt a
 ``result/<h>/<query>/<stage>/<i>-<a>``    result of task i, attempt a
 ``result/<h>/<query>/manifest``           list of result keys, when long
+``result/<h>/<query>/head.json``          names and types of a result read over HTTP
+``export/<h>/<query>/<form>/<n>.<form>``  part n of the result in another form, made when asked for
 ``plan/<h>/<query>.json``                 the stage plan
 ``receipt/<h>/<query>.json``              what the query used
 ``crossdock-<query>-<stage>-<g>-<i>``     queue of consumer task i, generation g
@@ -25,7 +27,7 @@ QUEUE_NAMESPACE = "crossdock-"
 #: Objects that only an open query may own; results and receipts outlive theirs.
 OWNED_PREFIXES = ("exchange/", "plan/")
 #: Objects that stay with their query after it was closed.
-KEPT_PREFIXES = ("result/", "receipt/")
+KEPT_PREFIXES = ("result/", "export/", "receipt/")
 #: Longest queue name, and what it may be made of (SQS's rules).
 MAX_QUEUE_NAME = 80
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -54,6 +56,21 @@ def result_key(query_id: str, stage: int, index: int, attempt: int) -> str:
 def manifest_key(query_id: str) -> str:
     """The list of result keys, when it is too long for the query's item."""
     return f"{result_prefix(query_id)}manifest"
+
+
+def head_key(query_id: str) -> str:
+    """Names, types and session of a result that is read by others than its submitter."""
+    return f"{result_prefix(query_id)}head.json"
+
+
+def export_prefix(query_id: str) -> str:
+    """The query's result in other forms."""
+    return f"export/{_spread(query_id)}/{query_id}/"
+
+
+def export_key(query_id: str, form: str, part: int) -> str:
+    """One result object in another form; the ending is what a browser saves it under."""
+    return f"{export_prefix(query_id)}{form}/{part:06d}.{form}"
 
 
 def plan_key(query_id: str) -> str:
