@@ -1,12 +1,13 @@
-"""What each verb writes, as data: field -> new value, ``Increment`` or ``Append``.
+"""What each verb writes, as data: field -> new value, ``Increment``, ``Append`` or ``Tally``.
 
 Both stores write exactly these: SQLite applies them to the record it holds under its lock, DynamoDB
 sends them as one update expression. A change never depends on a field another writer may have moved
-since it was read; where it must, it is an ``Increment`` or an ``Append``.
+since it was read; where it must, it is one of the others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -44,6 +45,13 @@ class Append:
     items: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Add to a mapping of counts."""
+
+    counts: Mapping[str, int]
+
+
 Changes = Mapping[str, object]
 
 
@@ -55,6 +63,8 @@ def apply(record: R, changes: Changes) -> R:
             values[field] = getattr(record, field) + change.by
         elif isinstance(change, Append):
             values[field] = (*getattr(record, field), *change.items)
+        elif isinstance(change, Tally):
+            values[field] = dict(Counter(getattr(record, field)) + Counter(change.counts))
         else:
             values[field] = change
     return msgspec.structs.replace(record, **values)
@@ -109,6 +119,12 @@ def turn_begun(holder: str, *, until: float) -> Changes:
     return {"turn_holder": holder, "turn_until": until}
 
 
+def turn_ended(usage: Mapping[str, int]) -> Changes:
+    """``usage``: requests by kind that the query's item does not count yet."""
+    released: Changes = {"turn_holder": "", "turn_until": 0.0}
+    return {**released, "coordinator_usage": Tally(usage)} if usage else released
+
+
 def new_tasks(query: QueryRecord, stage: StageRecord) -> Sequence[TaskRecord]:
     """The stage's sealed task list, all PENDING."""
     return [
@@ -123,7 +139,6 @@ def new_tasks(query: QueryRecord, stage: StageRecord) -> Sequence[TaskRecord]:
 
 
 KNOCKED: Changes = {"wake": Increment()}
-TURN_ENDED: Changes = {"turn_holder": "", "turn_until": 0.0}
 TICKED: Changes = {"tick": Increment()}
 SWEPT: Changes = {"swept": True}
 CLOSED: Changes = {"closed": True}

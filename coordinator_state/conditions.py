@@ -153,6 +153,16 @@ RERUN_TASK = _all(EXISTS, _starts(TASK_MOVES["rerun_task"]), _MINE)
 # A claim or commit between the read and the reset or skip of a task: read again, decide again.
 UNMOVED_TASK = _all(EXISTS, "#status = :status", _MINE)
 
+# -- the pool and tokens -----------------------------------------------------------------------
+# Two coordinators that want one queue of the pool, or the same one again after a lost answer.
+LEASE_QUEUE = "attribute_not_exists(#pk) OR #holder = :holder"
+
+# A late sweep returns a queue that has been leased to somebody else since.
+RETURN_QUEUE = _all(EXISTS, "#holder = :holder")
+
+# The same token from two requests at once: the first one's query counts, until the token expires.
+CLAIM_TOKEN = "attribute_not_exists(#pk) OR #expires_at <= :now"
+
 # -- worker ------------------------------------------------------------------------------------
 # The same launch delivered twice, or a worker that appears after it was drained or given up.
 REGISTER_WORKER = _all(EXISTS, _starts(WORKER_MOVES["register_worker"]))

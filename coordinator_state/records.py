@@ -109,6 +109,7 @@ class QueryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     turn_until: float = 0.0
     wake: int = 0  # bumped by whoever finds the turn held
     tick: int = 0  # number of the live tick; any other sends nothing
+    coordinator_usage: dict[str, int] = {}  # requests by kind, summed over ended turns
 
 
 class StageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -187,3 +188,21 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kind: LedgerKind
     name: str
     owned_at: float
+
+
+class QueueLease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A queue of the pool in use; ``holder`` is the name its users know it by."""
+
+    queue: str
+    holder: str
+    leased_at: float
+
+
+class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a client's token stands for: the same token again means the same query."""
+
+    token: str
+    query_id: QueryId
+    fingerprint: str  # of the request; another request under the same token is a mistake
+    created_at: float
+    expires_at: int  # whole seconds; after that the token is free again

@@ -9,6 +9,8 @@ A query's items are spread over several partition keys, because each takes about
     Q#<query>                    L#<kind>#...  the ledger
     T#<query>#<stage>#<bucket>   <index>       tasks, ``TASKS_PER_BUCKET`` to a bucket
     W#<query>                    <worker>      workers
+    POOL                         <queue>       queues of the pool that are in use
+    K#<token>                    K             what a client's token stands for
 """
 
 from __future__ import annotations
@@ -69,3 +71,12 @@ def task_sort(index: int) -> str:
 
 def worker_partition(query_id: str) -> str:
     return f"W#{query_id}"
+
+
+#: Partition of all queue leases: they are read together, and are small and few.
+POOL_PARTITION = "POOL"
+TOKEN_SORT = "K"
+
+
+def token_partition(token: str) -> str:
+    return f"K#{token}"

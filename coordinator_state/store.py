@@ -18,9 +18,11 @@ from coordinator_state.records import (
     LedgerKind,
     QueryRecord,
     QueryStatus,
+    QueueLease,
     StageRecord,
     TaskRecord,
     TaskStatus,
+    TokenRecord,
     WorkerRecord,
 )
 
@@ -99,11 +101,14 @@ class StateStore(Protocol):
         """Take the turn lease if free or lapsed; else bump ``wake`` and return None."""
         ...
 
-    def end_turn(self, query_id: QueryId, holder: str, *, wake: int) -> bool:
+    def end_turn(
+        self, query_id: QueryId, holder: str, *, wake: int, usage: Mapping[str, int] | None = None
+    ) -> bool:
         """Release if ``wake`` is unchanged. False: somebody knocked, take another turn.
 
         True also if another holder took the lapsed lease meanwhile. A holder that is told False
-        still holds the turn and takes the next one with ``begin_turn``.
+        still holds the turn and takes the next one with ``begin_turn``. ``usage`` (requests by
+        kind) is added to the query's ``coordinator_usage`` by the write that releases.
         """
         ...
 
@@ -298,4 +303,26 @@ class StateStore(Protocol):
 
     def owned(self, query_id: QueryId) -> Sequence[LedgerEntry]:
         """Consistent read."""
+        ...
+
+    # -- the pool of queues --------------------------------------------------------------------
+    def lease_queue(self, lease: QueueLease) -> QueueLease:
+        """Take ``lease.queue`` unless another holder has it; returns the lease that stands."""
+        ...
+
+    def return_queue(self, queue: str, holder: str) -> None:
+        """Give it back; not being its holder (any more) is no error."""
+        ...
+
+    def queue_leases(self) -> Sequence[QueueLease]:
+        """Consistent read of every lease, by queue."""
+        ...
+
+    # -- client tokens -------------------------------------------------------------------------
+    def claim_token(self, record: TokenRecord, *, now: float) -> TokenRecord:
+        """Bind the token, unless it is bound and has not expired; returns what it stands for."""
+        ...
+
+    def find_token(self, token: str, *, now: float) -> TokenRecord | None:
+        """Consistent read; None if the token is free."""
         ...

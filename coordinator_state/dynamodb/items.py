@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from coordinator_state.changes import Append, Changes, Increment
+from coordinator_state.changes import Append, Changes, Increment, Tally
 from coordinator_state.records import TaskRecord
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ def update_of(changes: Changes) -> Update:
         elif isinstance(change, Append):
             assign.append(f"#{field} = list_append(#{field}, :{token})")
             values[token] = list(change.items)
+        elif isinstance(change, Tally):
+            for kind, count in change.counts.items():
+                counter = f"#{field}.#{kind}"
+                assign.append(f"{counter} = if_not_exists({counter}, :zero) + :{kind}")
+                values[kind] = count
         else:
             assign.append(f"#{field} = :{token}")
             values[token] = change if field != _BOUND else pack_bound(_bound(change))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -132,12 +132,13 @@ class QueryVerbs:
             raise _TurnMoved(f"the turn of query {query_id} moves too fast") from None
         return None
 
-    def end_turn(self, query_id: QueryId, holder: str, *, wake: int) -> bool:
+    def end_turn(
+        self, query_id: QueryId, holder: str, *, wake: int, usage: Mapping[str, int] | None = None
+    ) -> bool:
         values = {"holder": holder, "wake": wake}
+        ended = changes.turn_ended(usage or {})
         try:
-            self._table.update(
-                keys.query_key(query_id), conditions.END_TURN, changes.TURN_ENDED, values
-            )
+            self._table.update(keys.query_key(query_id), conditions.END_TURN, ended, values)
         except ConditionFailed as refusal:
             query = keys.found_query(refusal.item, query_id)
             return bool(rulings.turn_released(query, holder, wake=wake))

@@ -16,6 +16,7 @@ from coordinator_state.dynamodb import keys
 from coordinator_state.dynamodb.items import attributes, decode, encode, names_in
 from coordinator_state.dynamodb.lifetime import LifetimeVerbs
 from coordinator_state.dynamodb.queries import QueryVerbs
+from coordinator_state.dynamodb.shared import SharedVerbs
 from coordinator_state.dynamodb.table import ConditionFailed, Table
 from coordinator_state.dynamodb.tasks import TaskVerbs
 from coordinator_state.errors import AlreadyExists
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _REGISTRATION = "registration"
 
 
-class DynamoDbStateStore(LifetimeVerbs, QueryVerbs, TaskVerbs, StateStore):
+class DynamoDbStateStore(LifetimeVerbs, QueryVerbs, TaskVerbs, SharedVerbs, StateStore):
     """Safe for many threads, processes and machines at once; ``client`` may be shared too."""
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:

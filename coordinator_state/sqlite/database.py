@@ -20,7 +20,7 @@ import tenacity
 
 from coordinator_state.errors import StateError, StoreUnavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _TABLES = """
 BEGIN IMMEDIATE;
@@ -46,6 +46,12 @@ CREATE TABLE IF NOT EXISTS workers (
 CREATE TABLE IF NOT EXISTS ledger (
     query_id TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, owned_at REAL NOT NULL,
     PRIMARY KEY (query_id, kind, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leases (
+    queue TEXT PRIMARY KEY, record BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tokens (
+    token TEXT PRIMARY KEY, expires_at INTEGER NOT NULL, record BLOB NOT NULL
 ) WITHOUT ROWID;
 PRAGMA user_version = {version};
 COMMIT;

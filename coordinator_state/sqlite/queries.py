@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coordinator_state import changes, rulings
 from coordinator_state.errors import AlreadyExists
@@ -133,12 +133,14 @@ class QueryVerbs:
             rows.change_query(cx, query, changes.KNOCKED)
             return None
 
-    def end_turn(self, query_id: QueryId, holder: str, *, wake: int) -> bool:
+    def end_turn(
+        self, query_id: QueryId, holder: str, *, wake: int, usage: Mapping[str, int] | None = None
+    ) -> bool:
         with self._database.write() as cx:
             query = rows.get_query(cx, query_id)
             released = rulings.turn_released(query, holder, wake=wake)
             if released is None:
-                rows.change_query(cx, query, changes.TURN_ENDED)
+                rows.change_query(cx, query, changes.turn_ended(usage or {}))
                 return True
             return released
 

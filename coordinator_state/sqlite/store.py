@@ -13,13 +13,14 @@ from coordinator_state.records import WorkerRecord
 from coordinator_state.sqlite import rows
 from coordinator_state.sqlite.database import Database
 from coordinator_state.sqlite.queries import QueryVerbs
+from coordinator_state.sqlite.shared import SharedVerbs
 from coordinator_state.sqlite.stages import StageVerbs
 from coordinator_state.sqlite.tasks import TaskVerbs
 from coordinator_state.store import StateStore
 from coordinator_state.transitions import WORKER_MOVES, landed
 
 
-class SqliteStateStore(QueryVerbs, StageVerbs, TaskVerbs, StateStore):
+class SqliteStateStore(QueryVerbs, StageVerbs, TaskVerbs, SharedVerbs, StateStore):
     """Safe for many threads and processes at once, and across ``fork``."""
 
     def __init__(self, path: Path | str, *, busy_seconds: float = 10.0) -> None:
