@@ -166,7 +166,11 @@ def _argument_names(name: str, node: Json) -> tuple[str, ...]:
 
 
 def _lambda_call(name: str, node: Json, scope: Scope, decode: Decode) -> Expression:
-    """list_transform and kin: arguments, of them one lambda, then what the lambda captured."""
+    """list_transform and kin: arguments, of them one lambda, then what the lambda captured.
+
+    invoke, which the binder also writes itself (to compare intervals inside structs), has its
+    lambda first and then one argument for each parameter.
+    """
     data = node.get("function_data") or {}
     _LAMBDA_DATA.check(data)
     children = node["children"]
@@ -174,6 +178,8 @@ def _lambda_call(name: str, node: Json, scope: Scope, decode: Decode) -> Express
         i for i, child in enumerate(children) if child["expression_class"] == "BOUND_LAMBDA"
     )
     declared = position + (2 if data.get("has_initial") else 1)
+    if name == "invoke":
+        declared += children[position].get("parameter_count", 0)
     captures = tuple([decode(child, scope) for child in children[declared:]])
     arguments = [decode(child, scope) for child in children[:position]]
     arguments.append(_lambda(children[position], captures, scope, decode))
