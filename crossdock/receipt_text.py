@@ -50,9 +50,10 @@ def render_receipt(receipt: Receipt) -> str:
     for stage in receipt.stages:
         table.add_row(*_cells(stage))
     out.print(table)
-    workers = f"{receipt.workers} workers" if receipt.workers else "in process"
+    workers = _count(receipt.workers, "worker") if receipt.workers else "in process"
+    rows = _count(receipt.result_rows, "row")
     out.print(
-        f"query {receipt.query_id}: {human_count(receipt.result_rows)} rows in "
+        f"query {receipt.query_id}: {rows} in "
         f"{receipt.seconds:.2f} s, {workers}, exchange {receipt.exchange}"
     )
     requests = ", ".join(
@@ -64,6 +65,10 @@ def render_receipt(receipt: Receipt) -> str:
         out.print(f"requests: {requests}", soft_wrap=True)
     out.print(_bill(receipt), soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _count(count: int, thing: str) -> str:
+    return f"{human_count(count)} {thing}" + ("" if count == 1 else "s")
 
 
 def _cells(stage: StageReceipt) -> list[str]:
