@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 import time
 from collections.abc import Iterator
@@ -254,6 +255,31 @@ def test_new_and_changed_files_are_seen_by_the_next_query(tmp_path: Path) -> Non
         assert con.execute("SELECT sum(i) FROM t").fetchall() == [(1,)]
         pq.write_table(pa.table({"i": [10]}), folder / "b.parquet")
         assert con.execute("SELECT sum(i) FROM t").fetchall() == [(11,)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"single_task_bytes": 0}], ids=["one task", "s3qs"])
+@pytest.mark.parametrize(("zone", "matches"), [("UTC", 1), ("America/New_York", 0)])
+def test_sessions_time_zone_counts_not_the_workers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    zone: str,
+    matches: int,
+    settings: dict[str, object],
+) -> None:
+    noon = datetime.datetime(2024, 7, 1, 12)
+    local = pa.table({"t": pa.array([noon], pa.timestamp("us"))})
+    absolute = pa.table({"t": pa.array([noon], pa.timestamp("us", tz="UTC"))})
+    monkeypatch.setenv("TZ", "America/New_York")
+    with crossdock.connect(
+        home=tmp_path,
+        tables={"ta": local, "tb": absolute},
+        timezone=zone,
+        workers=2,
+        worker_memory="512MB",
+        **settings,
+    ) as con:
+        sql = "SELECT count(*) FROM ta JOIN tb ON ta.t = tb.t"
+        assert con.execute(sql).fetchall() == [(matches,)]
 
 
 def test_folder_without_a_file_is_named(tmp_path: Path) -> None:
