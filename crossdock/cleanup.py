@@ -42,8 +42,7 @@ def sweep(medium: Medium, query: QueryRecord) -> int:
     owned = {
         entry.name for entry in medium.store.owned(query.query_id) if entry.kind is LedgerKind.QUEUE
     }
-    for name in sorted(owned.union(found.queues)):
-        medium.queues.drop(name)
+    medium.queues.drop(*sorted(owned.union(found.queues)))
     if found.objects:
         medium.objects.delete(found.objects)
     return len(found.queues) + len(found.objects)
@@ -128,8 +127,7 @@ def ownerless(medium: Medium, *, older_than: float) -> int:
     stale = [key for name, key, kept in listed if not _owns(owners[name], kept=kept)]
     dead = [queue for name, queue in queues if not _owns(owners[name], kept=False)]
     medium.objects.delete(stale)
-    for queue in dead:
-        medium.queues.drop(queue)
+    medium.queues.drop(*dead)
     return len(stale) + len(dead)
 
 

@@ -198,8 +198,7 @@ class Performer:
                 for n in names
             ]
         )
-        for name in names:
-            self._medium.queues.create(name)
+        self._medium.queues.create(*names)
         return Outcome.MOVED
 
     def _launch(self, scene: Scene, what: LaunchWorkers) -> Outcome:

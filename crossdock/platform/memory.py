@@ -47,9 +47,10 @@ class MemoryQueues:
         self._changed = threading.Condition()
         self._numbers = count()
 
-    def create(self, name: str) -> None:
+    def create(self, *names: str) -> None:
         with self._changed:
-            self._queues.setdefault(name, _Queue())
+            for name in names:
+                self._queues.setdefault(name, _Queue())
 
     def send(self, name: str, bodies: Sequence[bytes]) -> None:
         for body in bodies:
@@ -77,9 +78,10 @@ class MemoryQueues:
             queue = self._queue(name)
             queue.messages = [held for held in queue.messages if held.receipt not in receipts]
 
-    def drop(self, name: str) -> None:
+    def drop(self, *names: str) -> None:
         with self._changed:
-            self._queues.pop(name, None)
+            for name in names:
+                self._queues.pop(name, None)
             self._changed.notify_all()
 
     def names(self, prefix: str) -> Sequence[str]:

@@ -16,7 +16,8 @@ from typing import Any, TypeVar, cast
 
 from coordinator_state.store import StateStore
 from crossdock.platform import bodies as rules
-from crossdock.platform.ports import Message, Meter, ObjectInfo, Objects, Queues
+from crossdock.platform import uploads
+from crossdock.platform.ports import Control, Message, Meter, ObjectInfo, Objects, Queues
 
 _Store = TypeVar("_Store", bound=StateStore)
 
@@ -64,9 +65,9 @@ class MeteredQueues:
         self._queues = queues
         self._meter = meter
 
-    def create(self, name: str) -> None:
-        self._meter.count(Kind.QUEUE_CREATE)
-        self._queues.create(name)
+    def create(self, *names: str) -> None:
+        self._meter.count(Kind.QUEUE_CREATE, len(names))
+        self._queues.create(*names)
 
     def send(self, name: str, bodies: Sequence[bytes]) -> None:
         for batch in rules.batches(bodies):
@@ -88,9 +89,9 @@ class MeteredQueues:
         self._meter.count(Kind.QUEUE_DELETE, _pages(receipts, rules.MAX_ENTRIES))
         self._queues.delete(name, receipts)
 
-    def drop(self, name: str) -> None:
-        self._meter.count(Kind.QUEUE_DROP)
-        self._queues.drop(name)
+    def drop(self, *names: str) -> None:
+        self._meter.count(Kind.QUEUE_DROP, len(names))
+        self._queues.drop(*names)
 
     def names(self, prefix: str) -> Sequence[str]:
         found = self._queues.names(prefix)
@@ -110,8 +111,12 @@ class MeteredObjects:
         self._objects.put(key, data)
 
     def put_files(self, key: str, parts: Iterable[bytes | Path]) -> int:
-        self._meter.count(Kind.OBJECT_PUT)
-        return self._objects.put_files(key, parts)
+        size = 0
+        try:
+            size = self._objects.put_files(key, parts)
+        finally:
+            self._meter.count(Kind.OBJECT_PUT, uploads.requests(size))
+        return size
 
     def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
         self._meter.count(Kind.OBJECT_GET)
@@ -133,6 +138,26 @@ class MeteredObjects:
     def delete(self, keys: Sequence[str]) -> None:
         self._meter.count(Kind.OBJECT_DELETE, _pages(keys, 1000))
         self._objects.delete(keys)
+
+
+class MeteredControl:
+    """Knocks and alarms whose messages are counted as SQS would charge them."""
+
+    def __init__(self, control: Control, meter: Meter) -> None:
+        self._control = control
+        self._meter = meter
+
+    def notify(self, query_id: str) -> None:
+        self._count()
+        self._control.notify(query_id)
+
+    def tick(self, query_id: str, number: int, *, delay: float) -> None:
+        self._count()
+        self._control.tick(query_id, number, delay=delay)
+
+    def _count(self) -> None:
+        for kind in (Kind.QUEUE_SEND, Kind.QUEUE_MESSAGE, Kind.QUEUE_CHUNK):
+            self._meter.count(kind)
 
 
 #: Verbs of the state store that write, and how many items each writes: one, unless said here.

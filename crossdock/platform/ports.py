@@ -24,8 +24,8 @@ class Message:
 class Queues(Protocol):
     """At least once, unordered, as SQS standard queues. A body is at most 1 MiB."""
 
-    def create(self, name: str) -> None:
-        """Make a queue; making it again is no error."""
+    def create(self, *names: str) -> None:
+        """Make queues; making one again is no error."""
         ...
 
     def send(self, name: str, bodies: Sequence[bytes]) -> None:
@@ -40,8 +40,8 @@ class Queues(Protocol):
         """Delete received messages. A stale receipt is not an error: the message is not ours."""
         ...
 
-    def drop(self, name: str) -> None:
-        """Delete the queue with its messages; dropping what is not there is no error."""
+    def drop(self, *names: str) -> None:
+        """Delete queues with their messages; dropping what is not there is no error."""
         ...
 
     def names(self, prefix: str) -> Sequence[str]:

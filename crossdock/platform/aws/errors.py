@@ -21,6 +21,11 @@ from crossdock.errors import (
     QueueNotFound,
 )
 
+
+class UploadNotFound(PlatformError):
+    """No such upload in parts: it was completed, or aborted. It stays inside the adapters."""
+
+
 _KINDS: dict[str, type[PlatformError]] = {
     "AWS.SimpleQueueService.NonExistentQueue": QueueNotFound,
     "QueueDoesNotExist": QueueNotFound,
@@ -29,6 +34,7 @@ _KINDS: dict[str, type[PlatformError]] = {
     "QueueDeletedRecently": PlatformUnavailable,
     "404": ObjectNotFound,
     "NoSuchKey": ObjectNotFound,
+    "NoSuchUpload": UploadNotFound,
     "PreconditionFailed": ObjectExists,
     "403": PlatformDenied,
     "AccessDenied": PlatformDenied,

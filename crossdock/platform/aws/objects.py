@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -18,17 +19,24 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from crossdock.errors import PlatformError, PlatformUnavailable
-from crossdock.platform.aws.errors import kind_of, translated
+from crossdock.errors import ObjectExists, PlatformError, PlatformUnavailable
+from crossdock.platform import uploads
+from crossdock.platform.aws.errors import UploadNotFound, kind_of, translated
+from crossdock.platform.aws.joined import Joined
+from crossdock.platform.aws.parallel import in_parallel
 from crossdock.platform.keys import checked
-from crossdock.platform.ports import ObjectInfo
+from crossdock.platform.ports import ObjectInfo, Objects
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, GetObjectOutputTypeDef
 
-#: S3 takes no more in one PUT, in bytes.
-MAX_PUT_BYTES = 5 * 1024**3
+_log = logging.getLogger(__name__)
+
+#: S3 takes no larger object.
+MAX_OBJECT_BYTES = 5 * 1024**4
+#: Parts of one object under way at once.
+_PARALLEL_PARTS = 6
 _DELETE_KEYS = 1000
 _COPY_BYTES = 1024 * 1024
 
@@ -59,14 +67,16 @@ class S3Objects:
     def put_files(self, key: str, parts: Iterable[bytes | Path]) -> int:
         checked(key)
         with ExitStack() as stack:
-            files = [_opened(part, stack) for part in parts]
-            joined = _Joined(files)
-            if joined.size > MAX_PUT_BYTES:
+            joined = Joined(parts, stack)
+            if joined.size > MAX_OBJECT_BYTES:
                 raise PlatformError(
-                    f"object {key} of {joined.size} bytes is over S3's limit of {MAX_PUT_BYTES};"
-                    " use more tasks or more partitions"
+                    f"object {key} of {joined.size} bytes is over S3's limit of"
+                    f" {MAX_OBJECT_BYTES}; use more tasks or more partitions"
                 )
-            self._retrying(self._put, key, joined)
+            if joined.size > uploads.SINGLE_BYTES:
+                self._retrying(self._put_in_parts, key, joined)
+            else:
+                self._retrying(self._put, key, joined.window(0, joined.size))
             return joined.size
 
     def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -118,6 +128,73 @@ class S3Objects:
         with translated(f"object {key}"):
             self._client.put_object(Bucket=self._bucket, Key=key, Body=body, IfNoneMatch="*")
 
+    def _put_in_parts(self, key: str, joined: Joined) -> None:
+        """Nothing is there under ``key`` before the last request, which is create-only."""
+        with translated(f"object {key}"):
+            begun = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
+        upload = begun["UploadId"]
+        try:
+            size = uploads.part_bytes(joined.size)
+            starts = range(0, joined.size, size)
+            parts = in_parallel(
+                lambda at: self._put_part(key, upload, at // size + 1, joined.window(at, size)),
+                starts,
+                threads=_PARALLEL_PARTS,
+            )
+            self._complete(key, upload, parts)
+        except BaseException:
+            self._abort(key, upload)
+            raise
+
+    def _put_part(self, key: str, upload: str, number: int, body: BinaryIO) -> CompletedPartTypeDef:
+        with translated(f"object {key}"):
+            answer = self._client.upload_part(
+                Bucket=self._bucket, Key=key, UploadId=upload, PartNumber=number, Body=body
+            )
+        return {"ETag": answer["ETag"], "PartNumber": number}
+
+    def _complete(self, key: str, upload: str, parts: Sequence[CompletedPartTypeDef]) -> None:
+        try:
+            with translated(f"object {key}"):
+                self._client.complete_multipart_upload(
+                    Bucket=self._bucket,
+                    Key=key,
+                    UploadId=upload,
+                    MultipartUpload={"Parts": parts},
+                    IfNoneMatch="*",
+                )
+        except UploadNotFound as error:
+            # Ended before: by this same request, whose first answer was lost, or by a clean-up.
+            self.head(key)
+            raise ObjectExists(str(error)) from error
+
+    def _abort(self, key: str, upload: str) -> None:
+        try:
+            with translated(f"object {key}"):
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload)
+        except UploadNotFound:
+            return
+        except PlatformError as error:
+            # What was uploaded is invisible, and goes with the clean-up of unfinished uploads.
+            _log.warning("object %s: its unfinished upload stays for now: %s", key, error)
+
+    def abort_uploads(self, *, older_than: float) -> int:
+        """Abort uploads begun before ``older_than`` (seconds since the epoch); how many."""
+        found: list[tuple[str, str]] = []
+        with translated(f"unfinished uploads of {self._bucket}"):
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self._bucket
+            )
+            for page in pages:
+                found += [
+                    (upload["Key"], upload["UploadId"])
+                    for upload in page.get("Uploads", [])
+                    if upload["Initiated"].timestamp() < older_than
+                ]
+        for key, upload_id in found:
+            self._abort(key, upload_id)
+        return len(found)
+
     def _read(self, key: str, target: BinaryIO, offset: int, length: int | None) -> None:
         """Write the range into ``target``, from its start."""
         target.seek(0)
@@ -153,47 +230,40 @@ class S3Objects:
             raise kind_of(code)(f"object {failed.get('Key')}: {code}: {failed.get('Message')}")
 
 
-class _Joined(io.RawIOBase):
-    """Several files as one, for reading; S3's client may read it twice."""
+class RoutedObjects:
+    """Objects of several stores, told apart by the first name of their key (``ports.Objects``)."""
 
-    def __init__(self, files: Sequence[BinaryIO]) -> None:
-        self._files = files
-        self._ends: list[int] = []
-        self.size = 0
-        for file in files:
-            self.size += file.seek(0, io.SEEK_END)
-            self._ends.append(self.size)
-        self.seek(0)
+    def __init__(self, routes: Mapping[str, Objects]) -> None:
+        """``routes``: stores by first name, such as ``exchange``."""
+        self._routes = routes
 
-    def readable(self) -> bool:
-        return True
+    def put(self, key: str, data: bytes) -> None:
+        self._of(key).put(key, data)
 
-    def seekable(self) -> bool:
-        return True
+    def put_files(self, key: str, parts: Iterable[bytes | Path]) -> int:
+        return self._of(key).put_files(key, parts)
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self.size}[whence]
-        self._position = start + offset
-        return self._position
+    def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        return self._of(key).get(key, offset=offset, length=length)
 
-    def tell(self) -> int:
-        return getattr(self, "_position", 0)
+    def fetch(self, key: str, target: Path, *, offset: int = 0, length: int | None = None) -> None:
+        self._of(key).fetch(key, target, offset=offset, length=length)
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        for file, end in zip(self._files, self._ends, strict=True):
-            if self._position < end:
-                file.seek(self._position - end, io.SEEK_END)
-                data = file.read(min(len(buffer), end - self._position))
-                buffer[: len(data)] = data
-                self._position += len(data)
-                return len(data)
-        return 0
+    def head(self, key: str) -> ObjectInfo:
+        return self._of(key).head(key)
 
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
+        return self._of(prefix).list(prefix)
 
-def _opened(part: bytes | Path, stack: ExitStack) -> BinaryIO:
-    if isinstance(part, bytes):
-        return io.BytesIO(part)
-    try:
-        return stack.enter_context(part.open("rb"))
-    except OSError as error:
-        raise PlatformError(f"cannot read {part}: {error.strerror}") from error
+    def delete(self, keys: Sequence[str]) -> None:
+        for name in sorted({key.partition("/")[0] for key in keys}):
+            mine = [key for key in keys if key.partition("/")[0] == name]
+            self._of(name).delete(mine)
+
+    def _of(self, key: str) -> Objects:
+        name = key.partition("/")[0]
+        if name not in self._routes:
+            raise PlatformError(
+                f"object {key!r}: no store is set up for keys that begin with {name!r}"
+            )
+        return self._routes[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tenacity import (
@@ -18,11 +18,10 @@ from tenacity import (
 from crossdock.errors import PlatformError, PlatformUnavailable, QueueNotFound
 from crossdock.platform import bodies as rules
 from crossdock.platform.aws.errors import kind_of, translated
+from crossdock.platform.aws.parallel import in_parallel
 from crossdock.platform.ports import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
     from mypy_boto3_sqs.type_defs import BatchResultErrorEntryTypeDef
@@ -47,15 +46,20 @@ class SqsQueues:
         *,
         prefix: str = "",
         visibility: int = 30,
+        tags: Mapping[str, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``prefix`` goes before every queue's name; ``visibility`` in seconds, for new queues."""
+        """``prefix`` goes before every queue's name.
+
+        ``visibility`` (seconds) and ``tags`` are given to new queues.
+        """
         self._client = client
         self._prefix = prefix
         self._attributes: dict[QueueAttributeNameType, str] = {
             "VisibilityTimeout": str(visibility),
             "MessageRetentionPeriod": str(_RETENTION_SECONDS),
         }
+        self._tags = dict(tags or {})
         self._retrying = Retrying(
             retry=retry_if_exception_type(PlatformUnavailable),
             wait=wait_random_exponential(multiplier=0.05, max=2),
@@ -66,13 +70,18 @@ class SqsQueues:
         self._urls: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def create(self, name: str) -> None:
+    def create(self, *names: str) -> None:
         """Raises ``PlatformUnavailable`` for 60 s after a queue of that name was dropped."""
+        in_parallel(self._create, names)
+
+    def _create(self, name: str) -> None:
         full = self._prefix + name
         if len(full) > _NAME_CHARS:
             raise PlatformError(f"queue name {full!r} is longer than {_NAME_CHARS} characters")
         with translated(f"queue {name}"):
-            answer = self._client.create_queue(QueueName=full, Attributes=self._attributes)
+            answer = self._client.create_queue(
+                QueueName=full, Attributes=self._attributes, tags=self._tags
+            )
         self._remember(name, answer["QueueUrl"])
 
     def send(self, name: str, bodies: Sequence[bytes]) -> None:
@@ -106,7 +115,10 @@ class SqsQueues:
             entries = {str(at): receipt for at, receipt in enumerate(batch)}
             self._all_of(entries, lambda left: self._delete_once(name, left))
 
-    def drop(self, name: str) -> None:
+    def drop(self, *names: str) -> None:
+        in_parallel(self._drop, names)
+
+    def _drop(self, name: str) -> None:
         try:
             with translated(f"queue {name}"):
                 self._client.delete_queue(QueueUrl=self._url(name))

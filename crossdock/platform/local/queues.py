@@ -100,9 +100,9 @@ class SqliteQueues:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._session().connection.executescript(_SCHEMA)
 
-    def create(self, name: str) -> None:
-        with self._translated():
-            self._session().connection.execute(_CREATE, (name,))
+    def create(self, *names: str) -> None:
+        with self._transaction() as connection:
+            connection.executemany(_CREATE, [(name,) for name in names])
 
     def send(self, name: str, bodies: Sequence[bytes]) -> None:
         for body in bodies:
@@ -135,10 +135,11 @@ class SqliteQueues:
                 message, _, receives = receipt.partition(".")
                 connection.execute(_DELETE, (message, receives, queue))
 
-    def drop(self, name: str) -> None:
+    def drop(self, *names: str) -> None:
         with self._transaction() as connection:
-            connection.execute(_DROP_MESSAGES, (name,))
-            connection.execute(_DROP, (name,))
+            for name in names:
+                connection.execute(_DROP_MESSAGES, (name,))
+                connection.execute(_DROP, (name,))
 
     def names(self, prefix: str) -> Sequence[str]:
         with self._translated():
