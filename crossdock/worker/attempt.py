@@ -97,6 +97,7 @@ class Attempt:
             exchange=self._query.exchange,
             patience=tools.habits.input_patience,
             on_wait=on_wait,
+            observer=lambda event: tools.observer(event.step.value, self._task),
         )
         return collector.collect()
 

@@ -12,7 +12,8 @@ from crossdock.executor import Executor
 from crossdock.platform.ports import Clock, Control, Ids, Meter, Objects, Queues
 
 #: Told of each step of an attempt ("claimed", "collected", "ran", "written", "committed",
-#: "published"); it may block or raise, as if the step had taken long or failed.
+#: "published") and of its collector's (``shuffle.collect.Step``), from several threads; it may
+#: block or raise, as if the step had taken long or failed.
 Observer = Callable[[str, TaskRecord], None]
 
 
