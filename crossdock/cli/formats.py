@@ -31,7 +31,8 @@ import pyarrow.parquet as pq
 from crossdock.client.cursor import Cursor
 from crossdock.client.rows import Row
 from crossdock.errors import CrossdockError
-from crossdock.results.values import column_type, is_numeric, json_converter, text_converter
+from crossdock.results.text import write_csv
+from crossdock.results.values import column_type, is_numeric, row_encoder, text_converter
 
 #: Rows handled at a time by the formats that go row by row; a table's widths fit the first block.
 _BLOCK = 10_000
@@ -59,17 +60,13 @@ def _blocks(cursor: Cursor) -> Iterable[Sequence[Row]]:
 
 def _write_json(cursor: Cursor, stream: BinaryIO) -> None:
     description = cursor.description or []
-    convert = [json_converter(column_type(column[1])) for column in description]
     columns = [{"name": column[0], "type": column[1]} for column in description]
+    lines = row_encoder([column[1] for column in description])
     encode = msgspec.json.Encoder().encode
     stream.write(b'{"columns":' + encode(columns) + b',"rows":[')
     separator = b"\n"
     for rows in _blocks(cursor):
-        lines = [
-            encode([None if v is None else f(v) for f, v in zip(convert, row, strict=True)])
-            for row in rows
-        ]
-        stream.write(separator + b",\n".join(lines))
+        stream.write(separator + b",\n".join(map(lines, rows)))
         separator = b",\n"
     stream.write(b"\n]}\n")
 
@@ -84,20 +81,9 @@ def _texts(cursor: Cursor) -> Iterator[list[list[str | None]]]:
 
 
 def _write_csv(cursor: Cursor, stream: BinaryIO) -> None:
-    names = [column[0] for column in cursor.description or []]
-    stream.write((",".join(map(_csv_field, names)) + "\n").encode())
-    for rows in _texts(cursor):
-        lines = (",".join(map(_csv_field, row)) + "\n" for row in rows)
-        stream.write("".join(lines).encode())
-
-
-def _csv_field(field: str | None) -> str:
-    """NULL is an empty field and an empty string is quoted, which ``csv`` cannot tell apart."""
-    if field is None:
-        return ""
-    if field == "" or any(character in field for character in ',"\r\n'):
-        return '"' + field.replace('"', '""') + '"'
-    return field
+    write_csv(
+        [(column[0], column[1]) for column in cursor.description or []], _blocks(cursor), stream
+    )
 
 
 def _write_table(cursor: Cursor, stream: BinaryIO) -> None:

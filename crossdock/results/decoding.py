@@ -16,10 +16,7 @@ def result_query(columns: Sequence[ResultColumn], files: Sequence[Path]) -> str:
 
     Names may repeat: they are only labels of the outermost SELECT.
     """
-    items = ", ".join(
-        f"{decode(f'c{index}', column.type)} AS {quote(column.name)}"
-        for index, column in enumerate(columns)
-    )
+    items = _decoded(columns)
     if files:
         listed = ", ".join(text(str(path)) for path in files)
         return f"SELECT {items} FROM read_parquet([{listed}], hive_partitioning = false)"
@@ -28,6 +25,37 @@ def result_query(columns: Sequence[ResultColumn], files: Sequence[Path]) -> str:
         for index, column in enumerate(columns)
     )
     return f"SELECT {items} FROM (SELECT {empty}) WHERE FALSE"
+
+
+def rows_query(columns: Sequence[ResultColumn], file: Path, first: int, count: int) -> str:
+    """Like ``result_query``, of ``count`` rows of one file from row ``first`` on."""
+    return (
+        f"SELECT {_decoded(columns)} FROM read_parquet({text(str(file))}, "
+        "hive_partitioning = false, file_row_number = true) "
+        f"WHERE file_row_number BETWEEN {first} AND {first + count - 1}"
+    )
+
+
+def renamed_query(columns: Sequence[ResultColumn], file: Path) -> str:
+    """One file's columns under the user's names, still in their carriers; names told apart."""
+    seen: set[str] = set()
+    items = []
+    for index, column in enumerate(columns):
+        name, number = column.name, 0
+        while name.lower() in seen:
+            number += 1
+            name = f"{column.name}_{number}"
+        seen.add(name.lower())
+        items.append(f"c{index} AS {quote(name)}")
+    reader = f"read_parquet({text(str(file))}, hive_partitioning = false)"
+    return f"SELECT {', '.join(items)} FROM {reader}"
+
+
+def _decoded(columns: Sequence[ResultColumn]) -> str:
+    return ", ".join(
+        f"{decode(f'c{index}', column.type)} AS {quote(column.name)}"
+        for index, column in enumerate(columns)
+    )
 
 
 def as_text(sql: str, columns: Sequence[ResultColumn], chosen: Callable[[str], bool]) -> str:

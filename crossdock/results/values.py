@@ -6,7 +6,7 @@ import datetime
 import decimal
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -47,6 +47,17 @@ def column_type(text: str) -> SqlType:
 def is_text(type: str) -> bool:
     """Whether the engine is to write a column of this type as text."""
     return column_type(type).name in TEXT_TYPES
+
+
+def row_encoder(types: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
+    """Writes a row as one JSON array; ``is_text`` columns come as the engine's text."""
+    convert = [json_converter(column_type(type)) for type in types]
+    encode = msgspec.json.Encoder().encode
+
+    def line(row: Sequence[Any]) -> bytes:
+        return encode([None if v is None else f(v) for f, v in zip(convert, row, strict=True)])
+
+    return line
 
 
 def is_numeric(type: SqlType) -> bool:

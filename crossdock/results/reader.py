@@ -1,0 +1,163 @@
+"""Reads result objects a page at a time, and turns them into files of other forms."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from crossdock.executor.engine import Furnishing, connect, lock, text
+from crossdock.planner.plan import ResultColumn
+from crossdock.platform.ports import Objects
+from crossdock.results.decoding import as_text, renamed_query, result_query, rows_query
+from crossdock.results.text import write_csv
+from crossdock.results.values import is_text, row_encoder
+
+#: Rows taken from the engine at a time.
+_BLOCK = 1_000
+#: Bytes of result objects kept on disk for the next page.
+CACHE_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A result: its objects in order, and what its columns are."""
+
+    keys: Sequence[str]
+    columns: Sequence[ResultColumn]
+    session: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """``lines`` are rows as JSON arrays; ``next`` is the part and row that follow."""
+
+    lines: Sequence[bytes]
+    next: tuple[int, int] | None
+    too_large: bool = False  # its first row alone is larger than a page may be
+
+
+class ResultReader:
+    """Reads results; threads may share one. ``memory`` in bytes."""
+
+    def __init__(self, objects: Objects, scratch: Path, *, memory: int, threads: int = 1) -> None:
+        self._objects = objects
+        self.scratch = scratch
+        self._memory = memory
+        self._threads = threads
+        self._cache: OrderedDict[str, Path] = OrderedDict()
+        self._lock = Lock()
+
+    def page(self, answer: Answer, place: tuple[int, int], *, limit: int, max_bytes: int) -> Page:
+        """Up to ``limit`` rows, whose JSON is up to ``max_bytes`` long, from a part's row on.
+
+        Raises ``ObjectNotFound`` when the result was removed.
+        """
+        lines: list[bytes] = []
+        part, row = place
+        size = 0
+        while part < len(answer.keys) and len(lines) < limit:
+            wanted = limit - len(lines)
+            got = 0
+            with self._local(answer.keys[part]) as file, self._engine(answer, file) as engine:
+                for line in _lines(engine, answer, file, row, wanted):
+                    if size + len(line) > max_bytes:
+                        return Page(lines=lines, next=(part, row + got), too_large=not lines)
+                    lines.append(line)
+                    size += len(line) + 1
+                    got += 1
+            part, row = (part, row + got) if got == wanted else (part + 1, 0)
+        return Page(lines=lines, next=(part, row) if part < len(answer.keys) else None)
+
+    def export(self, answer: Answer, part: int, form: str, target: Path) -> None:
+        """Write one part as ``parquet``, ``csv`` or ``arrow`` (an IPC stream).
+
+        Parquet has no form of some types: their columns stay in their carriers (a HUGEINT as
+        text), so no digit is lost. Raises ``ObjectNotFound``, ``KeyError`` for another form.
+        """
+        write = {"parquet": _parquet, "csv": _csv, "arrow": _arrow}[form]
+        with self._local(answer.keys[part]) as file, self._engine(answer, file) as engine:
+            write(engine, answer, file, target)
+
+    @contextmanager
+    def _engine(self, answer: Answer, file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+        folder = Path(tempfile.mkdtemp(prefix="read-", dir=self.scratch)).absolute()
+        try:
+            engine = connect(
+                Furnishing(
+                    folder=folder,
+                    memory_bytes=self._memory,
+                    threads=self._threads,
+                    ordered=True,
+                    session=answer.session,
+                )
+            )
+            with engine:
+                lock(engine, [file], self.scratch.absolute())
+                yield engine
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _local(self, key: str) -> Iterator[Path]:
+        """The object as a file, kept for the next page of it while there is room."""
+        with self._lock:  # one fetch at a time, and nobody evicts what is being read
+            path = self._cache.get(key)
+            if path is None or not path.exists():
+                self.scratch.mkdir(parents=True, exist_ok=True)
+                path = Path(tempfile.mkdtemp(prefix="part-", dir=self.scratch)) / "part.parquet"
+                self._objects.fetch(key, path)
+                self._cache[key] = path
+            self._cache.move_to_end(key)
+            self._evict()
+            yield path
+
+    def _evict(self) -> None:
+        sizes = {key: path.stat().st_size for key, path in self._cache.items()}
+        while len(sizes) > 1 and sum(sizes.values()) > CACHE_BYTES:
+            key, path = self._cache.popitem(last=False)
+            del sizes[key]
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _lines(
+    engine: duckdb.DuckDBPyConnection, answer: Answer, file: Path, first: int, count: int
+) -> Iterator[bytes]:
+    sql = as_text(rows_query(answer.columns, file, first, count), answer.columns, is_text)
+    encode = row_encoder([column.type for column in answer.columns])
+    for rows in _blocks(engine, sql):
+        yield from map(encode, rows)
+
+
+def _blocks(engine: duckdb.DuckDBPyConnection, sql: str) -> Iterator[list[tuple[object, ...]]]:
+    engine.execute(sql)
+    while rows := engine.fetchmany(_BLOCK):
+        yield rows
+
+
+def _parquet(engine: duckdb.DuckDBPyConnection, answer: Answer, file: Path, target: Path) -> None:
+    sql = renamed_query(answer.columns, file)
+    engine.execute(f"COPY ({sql}) TO {text(str(target))} (FORMAT parquet, COMPRESSION zstd)")
+
+
+def _csv(engine: duckdb.DuckDBPyConnection, answer: Answer, file: Path, target: Path) -> None:
+    sql = as_text(result_query(answer.columns, [file]), answer.columns, is_text)
+    columns = [(column.name, column.type) for column in answer.columns]
+    with target.open("wb") as stream:
+        write_csv(columns, _blocks(engine, sql), stream)
+
+
+def _arrow(engine: duckdb.DuckDBPyConnection, answer: Answer, file: Path, target: Path) -> None:
+    from nanoarrow import ArrayStream
+    from nanoarrow.ipc import StreamWriter
+
+    relation = engine.sql(result_query(answer.columns, [file]))
+    with StreamWriter.from_path(str(target)) as writer:
+        writer.write_stream(ArrayStream(relation))
