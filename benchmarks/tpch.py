@@ -171,6 +171,7 @@ def spark_engine(folder: Path, threads: int) -> Engine:
         .config("spark.driver.memory", "6g")
         .config("spark.sql.shuffle.partitions", str(4 * threads))
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
