@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -24,8 +25,8 @@ Sql = Annotated[
     str,
     Meta(
         min_length=1,
-        max_length=limits.MAX_SQL_CHARS,
         description="One statement that only reads, in DuckDB's dialect.",
+        extra_json_schema={"maxLength": limits.MAX_SQL_CHARS},  # answered by 413, not 400
     ),
 ]
 SqlParameters = Annotated[
@@ -37,6 +38,21 @@ SettingValues = Annotated[
     Meta(description="Of `exchange`, `partitions`, `workers`, `single_task_bytes`, "
          "`broadcast_bytes`, `max_attempts`, `timezone`."),
 ]  # fmt: skip
+
+
+PageToken = Annotated[
+    str, Meta(max_length=1_000, description="`next` of the answer before; none for the first.")
+]
+
+
+class Form(StrEnum):
+    """What a result is read as."""
+
+    JSON = "json"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    CSV = "csv"
+    ENGINE = "engine"
 
 
 class SubmitBody(_Body, frozen=True, kw_only=True):
@@ -79,6 +95,51 @@ class TableBody(_Body, frozen=True, kw_only=True):
             description="Files, globs and folders (`s3://bucket/prefix/`).",
         ),
     ]
+
+
+class NoQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An address without ``?``."""
+
+
+class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    wait: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=limits.MAX_WAIT_SECONDS,
+            description="Seconds to wait for the query's end before answering.",
+        ),
+    ] = 0.0
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: QueryStatus | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.MAX_LISTED)] = limits.DEFAULT_LISTED
+    token: PageToken = ""
+
+
+class ResultQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Annotated[
+        Form,
+        Meta(
+            description="`json`: a page of rows. `parquet`, `arrow`, `csv`: presigned addresses of "
+            "files; in Parquet, types it has not are text. `engine`: the engine's own Parquet "
+            "objects, columns c0, c1, ... in carrier types."
+        ),
+    ] = Form.JSON
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=limits.MAX_PAGE_ROWS,
+                description=f"Rows of a page (default {limits.DEFAULT_PAGE_ROWS}), or files of an "
+                f"answer (default {limits.DEFAULT_PARTS}, at most {limits.MAX_PARTS}).",
+            ),
+        ]
+        | None
+    ) = None
+    token: PageToken = ""
 
 
 class Links(_Answer, frozen=True, kw_only=True):
@@ -175,7 +236,9 @@ class ResultPage(_Answer, frozen=True, kw_only=True):
 
     query_id: str
     columns: tuple[Column, ...]
-    rows: list[list[object]] | msgspec.Raw
+    rows: Annotated[
+        msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"type": "array"}})
+    ]
     row_count: int
     next: str | None = None
 

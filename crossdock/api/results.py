@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from coordinator_state.records import QueryRecord, QueryStatus
@@ -11,7 +9,7 @@ from crossdock import cleanup
 from crossdock.api import documents, limits, tokens
 from crossdock.api.head import Head
 from crossdock.api.messages import Desk, Export, Exported, PageRead, Part, ReadPage
-from crossdock.api.models import ResultPage, ResultPart, ResultParts
+from crossdock.api.models import Form, ResultPage, ResultPart, ResultParts
 from crossdock.api.ports import Caller, Presigner
 from crossdock.api.problems import GONE, NO_RESULT, NOT_ENDED, NOT_SUPPORTED, ApiError
 from crossdock.api.queries import Queries
@@ -19,20 +17,9 @@ from crossdock.api.replies import ask
 from crossdock.errors import ObjectNotFound
 from crossdock.platform.ports import Objects
 
-#: Where a page token's place must lie at most, in rows: its reader counts in 64 bits.
 _TOO_FAR = (
     f"JSON pages reach {limits.MAX_JSON_ROWS:,} rows; read the result as files: format=parquet"
 )
-
-
-class Form(StrEnum):
-    """What a result is read as."""
-
-    JSON = "json"  # pages of rows
-    PARQUET = "parquet"
-    ARROW = "arrow"  # IPC streams
-    CSV = "csv"
-    ENGINE = "engine"  # the engine's own Parquet: columns c0, c1, ... in carrier types
 
 
 class Results:
