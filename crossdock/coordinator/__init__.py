@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 CANCELLED = ErrorRecord(kind="Cancelled", message="the query was cancelled", scope="query")
 #: Looks per turn; a query that still moves after so many gets its next turn at once.
 MAX_LOOKS = 100
+#: Turns without a pause between them.
+MAX_TURNS = 10
 #: After an instruction that must wait (no capacity, a listing that lags).
 LATER_SECONDS = 0.1
 
@@ -78,7 +80,8 @@ class Coordinator:
         self._limits = limits
         self._meter = meter
         self._turn_seconds = turn_seconds
-        self._usage: dict[QueryId, Counter[str]] = {}
+        # What the query's item does not count yet: requests made after a turn's last write.
+        self._unsaved: dict[QueryId, Counter[str]] = {}
         self._performer = Performer(medium, launcher, clock=clock, ids=ids, terms=terms or Terms())
 
     def turn(self, query_id: QueryId) -> TurnResult:
@@ -87,9 +90,20 @@ class Coordinator:
         A turn that ends the query stops there, with delay 0, so that the answer does not wait for
         the sweep.
         """
+        baseline = Counter(self._counts())
+        result: TurnResult | None = None
+        try:
+            result = self._turn(query_id, baseline)
+        finally:
+            if result is None or not result.finished:
+                self._unsaved.setdefault(query_id, Counter()).update(self._spent(baseline))
+            else:
+                self._unsaved.pop(query_id, None)
+        return result
+
+    def _turn(self, query_id: QueryId, baseline: Counter[str]) -> TurnResult:
         holder = self._ids.nonce()
         now = self._clock.now()
-        before = self._counts()
         try:
             query = self._store.begin_turn(
                 query_id, holder, now=now, until=now + self._turn_seconds
@@ -97,14 +111,28 @@ class Coordinator:
             if query is None:
                 return TurnResult(query=None, held=True, delay=LATER_SECONDS)
             try:
-                return self._held(query, holder, before)
+                return self._held(query, holder, baseline)
             except BaseException:
                 self._abandon(query_id, holder)
                 raise
         except NotFound:
             return TurnResult(query=None)
-        finally:
-            self._note_usage(query_id, before)
+
+    def turns(self, query_id: QueryId) -> TurnResult:
+        """Turns, one after the other, until one allows a pause."""
+        for _ in range(MAX_TURNS):
+            result = self.turn(query_id)
+            if result.finished or result.held or result.delay > 0:
+                break
+        return result
+
+    def on_knock(self, query_id: QueryId) -> TurnResult:
+        """Something changed: take turns; bring the alarm forward if one is due before long."""
+        result = self.turns(query_id)
+        soon = result.delay < self._limits.idle_tick
+        if result.query is not None and not result.finished and soon:
+            self._set_alarm(query_id, result.query.tick, result.delay)
+        return result
 
     def revive(self, query_id: QueryId) -> None:
         """Send the live alarm again, in case it died; one too many is recognised as stale."""
@@ -117,21 +145,29 @@ class Coordinator:
                 return None
         except NotFound:
             return None
-        result = self.turn(query_id)
+        result = self.turns(query_id)
         if not result.finished:
-            # Sent first, moved second: dying in between leaves two alarms, of which one is stale.
-            self._control.tick(query_id, number + 1, delay=result.delay)
-            self._store.advance_tick(query_id, expected=number)
+            self._set_alarm(query_id, number, result.delay)
         return result
 
-    def _held(self, query: QueryRecord, holder: str, before: Mapping[str, int]) -> TurnResult:
+    def _set_alarm(self, query_id: QueryId, number: int, delay: float) -> None:
+        """The next alarm, after the live one, which is ``number``: that one is stale from now on.
+
+        Sent first, moved second: dying in between leaves two alarms, of which one is stale.
+        """
+        self._control.tick(query_id, number + 1, delay=delay)
+        try:
+            self._store.advance_tick(query_id, expected=number)
+        except NotFound:
+            return  # closed and forgotten meanwhile; the alarm will find nothing
+
+    def _held(self, query: QueryRecord, holder: str, baseline: Counter[str]) -> TurnResult:
         looks = 0
         until = self._clock.now() + self._turn_seconds / 2
         while True:
-            outcome, delay = self._look(query, before)
+            outcome, delay = self._look(query, baseline)
             looks += 1
             if query.closed:
-                self._usage.pop(query.query_id, None)
                 self._store.end_turn(query.query_id, holder, wake=query.wake)
                 return TurnResult(query=query, looks=looks)
             if outcome is Outcome.MOVED and looks < MAX_LOOKS and self._clock.now() < until:
@@ -139,12 +175,22 @@ class Coordinator:
                 continue
             if outcome in (Outcome.MOVED, Outcome.ENDED):
                 delay = 0.0
-            wake = query.wake
-            released = self._store.end_turn(query.query_id, holder, wake=wake)
+            released = self._release(query, holder, baseline)
             current = self._store.get_query(query.query_id)
             if released or current.turn_holder != holder:
                 return TurnResult(query=current, delay=delay, looks=looks)
             query = current  # somebody knocked: what he saw may be newer than what we read
+
+    def _release(self, query: QueryRecord, holder: str, baseline: Counter[str]) -> bool:
+        """Release the turn; the write that does so adds up what it has asked for."""
+        counts = self._counts()
+        usage = self._unsaved.get(query.query_id, Counter()) + self._spent(baseline)
+        released = self._store.end_turn(query.query_id, holder, wake=query.wake, usage=usage)
+        if released:
+            self._unsaved.pop(query.query_id, None)
+            baseline.clear()
+            baseline.update(counts)
+        return released
 
     def _abandon(self, query_id: QueryId, holder: str) -> None:
         """Let the next turn begin now, not when this one's lease has run out."""
@@ -154,11 +200,12 @@ class Coordinator:
         except StateError as error:
             _log.warning("query %s: its turn lapses by itself: %s", query_id, error)
 
-    def _look(self, query: QueryRecord, before: Mapping[str, int]) -> tuple[Outcome, float]:
+    def _look(self, query: QueryRecord, baseline: Counter[str]) -> tuple[Outcome, float]:
         """Load, decide, perform. The delay is meant for a turn that ends with this look."""
         now = self._clock.now()
         snapshot = self._load(query, now)
-        usage = self._usage.get(query.query_id, Counter()) + self._spent(before)
+        usage = Counter(query.coordinator_usage) + self._spent(baseline)
+        usage.update(self._unsaved.get(query.query_id, Counter()))
         scene = Scene(query=query, stages=snapshot.stages, now=now, coordinator_usage=usage)
         delay = self._limits.idle_tick
         overall = Outcome.QUIET
@@ -202,14 +249,11 @@ class Coordinator:
     def _counts(self) -> Mapping[str, int]:
         return self._meter.usage() if self._meter else {}
 
-    def _spent(self, before: Mapping[str, int]) -> Counter[str]:
+    def _spent(self, baseline: Mapping[str, int]) -> Counter[str]:
+        """Requests made since; approximate when threads of one process take turns at once."""
         spent = Counter(self._counts())
-        spent.subtract(before)
+        spent.subtract(baseline)
         return +spent
-
-    def _note_usage(self, query_id: QueryId, before: Mapping[str, int]) -> None:
-        """Requests made meanwhile; approximate when threads of one process take turns at once."""
-        self._usage.setdefault(query_id, Counter()).update(self._spent(before))
 
     def cancel(self, query_id: QueryId, error: ErrorRecord | None = None) -> QueryRecord:
         """End it CANCELLED, unless it ended before; returns the record as it stands.

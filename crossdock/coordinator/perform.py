@@ -11,8 +11,9 @@ import msgspec
 
 from coordinator_state import schema
 from coordinator_state.errors import NotFound, Refused
-from coordinator_state.ids import QueryId, WorkerId
+from coordinator_state.ids import QueryId, StageId, WorkerId
 from coordinator_state.records import (
+    ErrorRecord,
     LedgerEntry,
     LedgerKind,
     QueryRecord,
@@ -22,7 +23,7 @@ from coordinator_state.records import (
 )
 from crossdock import cleanup
 from crossdock.cleanup import Medium
-from crossdock.errors import ObjectExists, PlatformUnavailable
+from crossdock.errors import ObjectExists, PlatformError, PlatformUnavailable
 from crossdock.platform.ports import Clock, Ids, Launch, Launcher
 from crossdock.scheduler.instructions import (
     ActivateStage,
@@ -47,6 +48,9 @@ from crossdock.scheduler.instructions import (
 from crossdock.shuffle import layout
 
 _log = logging.getLogger(__name__)
+
+#: Worker classes: launched for a stage that reads only tables, and for any other.
+PRODUCER, CONSUMER = "producer", "consumer"
 
 
 class Outcome(Enum):
@@ -79,6 +83,11 @@ class Scene:
     @property
     def query_id(self) -> QueryId:
         return self.query.query_id
+
+    def worker_class(self, stage: StageId) -> str:
+        """Workers are alike; which class is launched says what its functions are sized for."""
+        reads_tables = any(s.stage == stage and s.depth == 0 for s in self.stages)
+        return PRODUCER if reads_tables else CONSUMER
 
 
 class Performer:
@@ -204,21 +213,33 @@ class Performer:
     def _launch(self, scene: Scene, what: LaunchWorkers) -> Outcome:
         """Write LAUNCHING, then call; what the platform refuses leaves again at once."""
         launches = [
-            Launch(query_id=scene.query_id, worker_id=self._ids.worker_id())
+            Launch(
+                query_id=scene.query_id,
+                worker_id=self._ids.worker_id(),
+                worker_class=scene.worker_class(what.stage),
+            )
             for _ in range(what.count)
         ]
         for launch in launches:
             self._store.add_worker(self._launching(scene, launch, what))
+        final: PlatformError | None = None
+        accepted: set[str] = set()
         try:
             accepted = {a.worker_id for a in self._launcher.launch(launches)}
         except PlatformUnavailable as error:
             _log.warning("query %s: launch refused: %s", scene.query_id, error)
-            accepted = set()
+        except PlatformError as error:
+            final = error  # a function that is not there, or may not be called: never mended here
         refused = [x for x in launches if x.worker_id not in accepted]
         for launch in refused:
             self._store.leave_worker(
                 scene.query_id, WorkerId(launch.worker_id), now=scene.now, usage={}
             )
+        if final is not None:
+            error_record = ErrorRecord(
+                kind="CannotLaunch", message=f"no worker can be started: {final}", scope="query"
+            )
+            return self._end(scene, EndQuery(QueryStatus.FAILED, error_record))
         return Outcome.LATER if refused else Outcome.QUIET
 
     def _launching(self, scene: Scene, launch: Launch, what: LaunchWorkers) -> WorkerRecord:
