@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from crossdock.catalog import Catalog, Source
 from crossdock.client.cursor import Cursor, Parameters
+from crossdock.client.releases import Releases
 from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run, Wishes
 from crossdock.client.statements import Room
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
@@ -81,7 +82,8 @@ class Connection:
         self._binder = Binder(self._catalog, timezone=settings.timezone)
         self._platform: LocalPlatform | None = None
         self._spare = Spare()
-        self._cursors: set[Cursor] = set()
+        self._runs: set[Run] = set()  # open ones; their results go with them
+        self._releases: Releases | None = None
         self._lock = threading.Lock()  # binding and opening are one at a time
         self._closed = False
         try:
@@ -112,9 +114,7 @@ class Connection:
                 own text, exact where Python's value is not; ``description`` keeps the types.
         """
         self._open()
-        cursor = Cursor(self, Wishes(on_progress=on_progress, as_text=as_text))
-        self._cursors.add(cursor)
-        return cursor
+        return Cursor(self, Wishes(on_progress=on_progress, as_text=as_text))
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
         """``cursor().execute(sql, parameters)``."""
@@ -139,13 +139,16 @@ class Connection:
             return
         self._closed = True
         try:
-            for cursor in tuple(self._cursors):
-                cursor.cancel()
-                cursor.close()
+            for run in tuple(self._runs):
+                run.cancel()
+                self._end(run)
+            if self._releases is not None:
+                self._releases.close()
         finally:
             if self._platform is not None:
                 self._platform.close()
             self._spare.close()
+            self._binder.close()
             self._catalog.close()
 
     def __enter__(self) -> Connection:
@@ -178,7 +181,22 @@ class Connection:
     def _begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
         plan = self.explain(sql, parameters)
         kind = OneTaskRun if plan.one_task else DistributedRun
-        return kind(self.platform, plan, self._room(everything=plan.one_task), wishes)
+        run = kind(self.platform, plan, self._room(everything=plan.one_task), wishes)
+        self._runs.add(run)
+        if self._releases is None:
+            self._releases = Releases()
+        return run
+
+    def _end(self, run: Run) -> None:
+        """Close a run now."""
+        self._runs.discard(run)
+        run.close()
+
+    def _end_soon(self, run: Run) -> None:
+        """Close a run whose cursor went on or was collected; safe at any line."""
+        if run in self._runs and self._releases is not None:
+            self._runs.discard(run)
+            self._releases.add(run)
 
     def _room(self, *, everything: bool) -> Room:
         """What a statement of this process may use; beside workers, one worker's share."""
@@ -197,9 +215,6 @@ class Connection:
             single_task_limit=self.settings.single_task_limit,
             broadcast_bytes=self.settings.broadcast_bytes,
         )
-
-    def _forget(self, cursor: Cursor) -> None:
-        self._cursors.discard(cursor)
 
     def _open(self) -> None:
         if self._closed:

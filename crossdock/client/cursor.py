@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,13 +57,15 @@ class Cursor:
             QueryCancelled: it was cancelled, or met its deadline.
         """
         self._open()
-        self._release()
+        self._drop()
         wishes = Wishes(on_progress=self.on_progress, as_text=self._as_text)
-        self._run = self.connection._begin(sql, parameters, wishes)
+        run = self.connection._begin(sql, parameters, wishes)
+        self._run = run
+        weakref.finalize(self, self.connection._end_soon, run).atexit = False
         try:
-            self._rows = self._run.start()
+            self._rows = run.start()
         except BaseException:
-            self._run.close()
+            self.connection._end(run)
             raise
         return self
 
@@ -106,7 +109,7 @@ class Cursor:
     def arrow_batches(self) -> pa.RecordBatchReader:
         """Like ``arrow``, in batches: a result need not fit in memory."""
         schema, batches = self._result().batches()
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        return pa.RecordBatchReader.from_batches(schema, self._held(batches))
 
     def __iter__(self) -> Iterator[Row]:
         return self
@@ -161,8 +164,10 @@ class Cursor:
         """Delete the result; closing again is no error."""
         if not self._closed:
             self._closed = True
-            self._release()
-            self.connection._forget(self)
+            if self._run is not None:
+                self.connection._end(self._run)
+            self._run = None
+            self._rows = None
 
     def __enter__(self) -> Cursor:
         return self
@@ -170,11 +175,16 @@ class Cursor:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _release(self) -> None:
+    def _drop(self) -> None:
+        """Let go of the last query; its result is deleted in the background."""
         if self._run is not None:
-            self._run.close()
+            self.connection._end_soon(self._run)
         self._run = None
         self._rows = None
+
+    def _held(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches; keeps this cursor, and so the result, until they are read."""
+        yield from batches
 
     def _open(self) -> None:
         if self._closed:

@@ -15,6 +15,7 @@ from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.executor.engine import Furnishing, Spare, connect, lock
 from crossdock.executor.failures import classify
 from crossdock.executor.inputs import OpenSlice, scan_query, slices_of
+from crossdock.executor.memory_advice import with_memory_advice
 from crossdock.executor.sources import LocalSources
 from crossdock.executor.types import quote
 from crossdock.planner.plan import StagePlan
@@ -69,12 +70,14 @@ def _open(
 ) -> Rows:
     room.scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="client-", dir=room.scratch)).absolute()
-    inputs = [slice.path for scan in plan.stages[-1].scans for slice in slices_of(scan, 0)]
+    scanned = [(scan, slice) for scan in plan.stages[-1].scans for slice in slices_of(scan, 0)]
+    inputs = [slice.path for _, slice in scanned]
+    read = [(Path(slice.path), scan.columns) for scan, slice in scanned]
 
     def translate(error: duckdb.Error) -> CrossdockError:
         if isinstance(error, duckdb.InterruptException):
             return QueryCancelled("the query was cancelled")
-        record = classify(error, inputs)
+        record = with_memory_advice(classify(error, inputs), read, room.memory)
         return QueryFailed(record.message, kind=record.kind)
 
     try:

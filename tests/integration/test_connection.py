@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -225,6 +226,25 @@ def test_cancel_from_another_thread_ends_the_query(connection: Connection) -> No
     timer.join()
     assert time.monotonic() - began < 20
     assert connection.execute("SELECT count(*) FROM numbers").fetchall() == [(3000,)]
+
+
+def test_dropped_cursor_gives_its_result_back(connection: Connection) -> None:
+    results = connection.home / "objects" / "result"
+
+    def left() -> list[Path]:
+        return [path for path in results.rglob("*") if path.is_file()]
+
+    for _ in range(3):
+        connection.execute("SELECT i FROM numbers").fetchone()
+    reader = connection.execute("SELECT i FROM numbers").arrow_batches()
+    gc.collect()
+    assert reader.read_all().num_rows == 3000
+    del reader
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while left() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left() == []
 
 
 # -- tables and settings ---------------------------------------------------------------------------
