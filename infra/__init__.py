@@ -1,0 +1,1 @@
+"""The deployment: settings, four stacks, and the constructs they are composed of."""

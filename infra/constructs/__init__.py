@@ -1,0 +1,1 @@
+"""One capability each: keyword-only in, public attributes out."""

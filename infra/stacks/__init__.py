@@ -1,0 +1,1 @@
+"""Stacks with one job each, in order: state, queues, compute, api."""
