@@ -1,0 +1,61 @@
+"""The engine's desk in a function of a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from crossdock.api.desk import EngineDesk
+from crossdock.api.planning import House
+from crossdock.results.reader import ResultReader
+from crossdock.settings import Settings, from_environment, with_values
+
+if TYPE_CHECKING:
+    from crossdock.aws import Deployment
+
+_MIB = 1024 * 1024
+#: What one worker reads in a second or two, in bytes: below it, a shuffle costs more than it saves.
+_SINGLE_TASK_BYTES = 128 * _MIB
+
+
+def settings(environment: Mapping[str, str], *, workers: int, memory: int) -> Settings:
+    """Defaults of queries: those of the ``CROSSDOCK_*`` variables, else what suits functions.
+
+    Args:
+        environment: the function's.
+        workers: the most one query may have.
+        memory: bytes of a worker, unless CROSSDOCK_WORKER_MEMORY says.
+    """
+    given = from_environment(environment)
+    return with_values(
+        given,
+        {
+            "workers": workers,
+            "worker_memory": given.worker_memory or memory,
+            "single_task_bytes": (
+                _SINGLE_TASK_BYTES if given.single_task_bytes is None else given.single_task_bytes
+            ),
+            "timezone": given.timezone or "UTC",
+        },
+    )
+
+
+def make_desk(deployment: Deployment, house: House) -> EngineDesk:
+    """A desk with this function's memory and disk."""
+    config = deployment.config
+    scratch = config.scratch / "results"
+    scratch.mkdir(parents=True, exist_ok=True)
+    return EngineDesk(
+        deployment.medium,
+        deployment.catalog(),
+        ResultReader(
+            deployment.medium.objects,
+            scratch,
+            memory=config.memory_bytes,
+            threads=config.threads,
+        ),
+        house=house,
+        control=deployment.control,
+        clock=deployment.clock,
+        ids=deployment.ids,
+    )

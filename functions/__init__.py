@@ -1,0 +1,1 @@
+"""One package of thin handlers; ``wiring`` puts together what they call."""

@@ -1,0 +1,27 @@
+"""The coordinator's function: turns for the control queue, and the desk for whoever calls it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aws_lambda_powertools.metrics import MetricUnit
+
+from crossdock.api.messages import Action
+from functions import wiring
+from functions.observability import logger, metrics, observed
+
+
+@observed
+def lambda_handler(event: dict[str, Any], context: Any) -> Any:
+    """A batch of control messages, or one action."""
+    if "Records" in event:
+        answer = wiring.deployment().desk.handle(event["Records"])
+        metrics.add_metric("ControlMessages", MetricUnit.Count, len(event["Records"]))
+        failed = len(answer["batchItemFailures"])
+        metrics.add_metric("ControlMessagesFailed", MetricUnit.Count, failed)
+        return answer
+    action = msgspec.convert(event, Action)
+    logger.append_keys(action=event["action"])
+    metrics.add_metric("Actions", MetricUnit.Count, 1)
+    return msgspec.to_builtins(wiring.desk().perform(action))

@@ -1,0 +1,14 @@
+"""The producer's function: a worker for tasks that read tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functions.observability import observed
+from functions.worker import work
+
+
+@observed
+def lambda_handler(event: dict[str, Any], context: Any) -> None:
+    """A launch."""
+    work(event, context)

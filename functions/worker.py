@@ -1,0 +1,21 @@
+"""What producer and consumer functions do: be a worker for as long as the invocation lasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aws_lambda_powertools.metrics import MetricUnit
+
+from crossdock.platform.ports import Launch
+from functions import wiring
+from functions.observability import logger, metrics
+
+
+def work(event: dict[str, Any], context: Any) -> None:
+    """Run tasks of the launch's query until there are none, or time is nearly up."""
+    launch = msgspec.convert(event, Launch)
+    logger.append_keys(query_id=launch.query_id, worker_id=launch.worker_id)
+    metrics.add_metric("Workers", MetricUnit.Count, 1)
+    deployment = wiring.deployment()
+    deployment.worker(lambda: context.get_remaining_time_in_millis() / 1000).run(launch)
