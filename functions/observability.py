@@ -31,7 +31,7 @@ copy_config_to_registered_loggers(logger, include=set(_ENGINE))
 
 
 class Fault(Exception):
-    """An unforeseen error, by its kind alone: the runtime logs and returns what leaves a handler."""
+    """An unforeseen error, by its kind alone: the runtime logs what leaves a handler."""
 
 
 def observed(handler: Handler) -> Handler:
