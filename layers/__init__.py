@@ -1,0 +1,1 @@
+"""How layers and function code are built, without Docker and without anything but pip."""

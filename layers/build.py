@@ -1,0 +1,174 @@
+"""``python -m layers.build``: put layers and function code into ``build/``, ready to deploy.
+
+Third-party layers are made again only when their lock or recipe changed; the engine and the
+functions always are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from layers.inspection import report
+from layers.pythons import find_python
+from layers.recipes import (
+    ENGINE,
+    ENGINE_PACKAGES,
+    LEFT_OUT,
+    PYTHON,
+    ROOT,
+    THIRD_PARTY,
+    Machine,
+    Target,
+)
+
+BUILD = ROOT / "build"
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--architecture",
+    "machines",
+    type=click.Choice([machine.value for machine in Machine]),
+    multiple=True,
+    default=[Machine.ARM64.value],
+    help="May be given twice.",
+)
+@click.option("--native", is_flag=True, help="For this machine and this Python instead.")
+def main(machines: Sequence[str], native: bool) -> None:
+    folders = [build_native()] if native else [build_layers(Machine(name)) for name in machines]
+    build_functions()
+    for folder in folders:
+        click.echo(report(folder))
+
+
+def build_layers(machine: Machine) -> Path:
+    """Layers for Lambda; the folder that holds them, one subfolder a layer."""
+    target = Target(machine=machine)
+    folder = BUILD / "layers" / machine
+    pip = [sys.executable, "-m", "pip"]
+    with _locked(folder):
+        for layer in THIRD_PARTY:
+            lock = target.lock(layer)
+            options = [*target.pip_options, "--require-hashes", f"--requirement={lock}"]
+            _third_party(folder / layer, lock, pip, options, find_python(PYTHON))
+        _engine(folder / ENGINE, find_python(PYTHON))
+    return folder
+
+
+def build_native() -> Path:
+    """The same versions for the interpreter that runs this, as an emulator of AWS needs them."""
+    machine = Machine.ARM64 if platform.machine() in {"arm64", "aarch64"} else Machine.X86_64
+    target = Target(machine=machine)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    folder = BUILD / "layers" / f"native-{version}"
+    interpreter = Path(sys.executable)
+    pip = [sys.executable, "-m", "pip"]
+    with _locked(folder):
+        for layer in THIRD_PARTY:
+            lock = target.lock(layer)
+            # Hashes are of Lambda's wheels, so versions only.
+            wanted = [line.split()[0] for line in lock.read_text().splitlines() if "==" in line]
+            _third_party(folder / layer, lock, pip, wanted, interpreter)
+        _engine(folder / ENGINE, interpreter)
+    return folder
+
+
+def build_functions() -> Path:
+    """Function code as its asset: a folder that holds the package ``functions``."""
+    folder = BUILD / "functions"
+    with _locked(folder):
+        _copy_packages(["functions"], folder)
+        _compile(folder, find_python(PYTHON))
+    return folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two builds of one folder wait for each other."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _third_party(
+    layer: Path, lock: Path, pip: Sequence[str], options: Sequence[str], python: Path | None
+) -> None:
+    stamp = layer.with_suffix(".stamp")
+    wanted = _digest([lock, *(ROOT / "layers").glob("*.py")], extra=str(python))
+    if stamp.exists() and stamp.read_text() == wanted and layer.is_dir():
+        return
+    stamp.unlink(missing_ok=True)
+    shutil.rmtree(layer, ignore_errors=True)
+    packages = layer / "python"
+    packages.mkdir(parents=True)
+    command = [*pip, "install", "--quiet", "--no-deps", "--no-compile", f"--target={packages}"]
+    subprocess.run([*command, *options], check=True)
+    _trim(packages)
+    _compile(packages, python)
+    stamp.write_text(wanted)
+
+
+def _trim(packages: Path) -> None:
+    for pattern in LEFT_OUT:
+        for path in sorted(packages.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _engine(layer: Path, python: Path | None) -> None:
+    packages = layer / "python"
+    _copy_packages(ENGINE_PACKAGES, packages)
+    _describe(packages)
+    _compile(packages, python)
+
+
+def _copy_packages(names: Sequence[str], target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "py.typed")
+    for name in names:
+        shutil.copytree(ROOT / name, target / name, ignore=ignored)
+
+
+def _describe(packages: Path) -> None:
+    """Say which build this is: queries pin it, so that two releases never share one query."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    sources = [path for name in ENGINE_PACKAGES for path in (packages / name).rglob("*.py")]
+    version = f"{project['version']}+{_digest(sources, base=packages)[:12]}"
+    folder = packages / f"{project['name']}-{version}.dist-info"
+    folder.mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
+    (folder / "METADATA").write_text(metadata)
+
+
+def _digest(paths: Sequence[Path], *, base: Path = ROOT, extra: str = "") -> str:
+    digest = hashlib.sha256(extra.encode())
+    for path in sorted(paths):
+        digest.update(str(path.relative_to(base)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _compile(packages: Path, python: Path | None) -> None:
+    """Compile ahead: where functions run the folder is read-only, so each cold start would again.
+
+    Only the Python that will read the result can do it; without one the layer works, more slowly.
+    """
+    if python is None:
+        return
+    command = [str(python), "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
+    # The path in tracebacks; the real one would make the layer depend on where it was built.
+    subprocess.run([*command, "-s", str(packages), "-p", "/opt/python", str(packages)], check=True)
+
+
+if __name__ == "__main__":
+    main()
