@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crossdock.catalog.sources import FoundFile
-from crossdock.catalog.statistics import BoundsReader, bounds_reader
+from crossdock.catalog.statistics import BoundsReader, bounds_reader, is_float
 from crossdock.catalog.tables import ColumnStats, FileMeta, RowGroupMeta
 from crossdock.errors import TableError
 
@@ -89,7 +89,28 @@ def _file_meta(file: FoundFile, metadata: Any) -> FileMeta:
         version=str(file.version),
         rows=metadata.num_rows,
         row_groups=tuple(groups),
+        hidden_nan=frozenset() if _keeps_nan(metadata) else _with_hidden_nan(metadata, leaves),
     )
+
+
+def _keeps_nan(metadata: Any) -> bool:
+    """Whether the writer gives no bounds at all where there is a NaN."""
+    return str(metadata.created_by).lower().startswith("duckdb")
+
+
+def _with_hidden_nan(metadata: Any, leaves: Sequence[_Leaf]) -> frozenset[str]:
+    """Columns of floats with bounds; by the format's rule a NaN is not counted in those."""
+    floats = [index for index, leaf in enumerate(leaves) if leaf.is_float]
+    return frozenset(
+        leaves[index].top.lower()
+        for index in floats
+        for number in range(metadata.num_row_groups)
+        if _is_bounded(metadata.row_group(number).column(index))
+    )
+
+
+def _is_bounded(chunk: Any) -> bool:
+    return bool(chunk.is_stats_set and chunk.statistics.has_min_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +119,7 @@ class _Leaf:
 
     top: str
     bounds: BoundsReader | None
+    is_float: bool
 
 
 def _leaves(schema: Any) -> list[_Leaf]:
@@ -107,7 +129,8 @@ def _leaves(schema: Any) -> list[_Leaf]:
         flat = field.type.num_fields == 0
         for _ in range(_leaf_count(field.type)):
             column = schema.column(len(leaves))
-            leaves.append(_Leaf(field.name, bounds_reader(column) if flat else None))
+            bounds = bounds_reader(column) if flat else None
+            leaves.append(_Leaf(field.name, bounds, is_float(column)))
     return leaves
 
 

@@ -34,6 +34,11 @@ def bounds_reader(leaf: Any) -> BoundsReader | None:
     return None
 
 
+def is_float(leaf: Any) -> bool:
+    """Whether a column may hold NaN. ``leaf`` is a pyarrow ``ColumnSchema``."""
+    return leaf.physical_type in ("FLOAT", "DOUBLE") or leaf.logical_type.type == "FLOAT16"
+
+
 def _plain(found: Any) -> ColumnStats | None:
     nulls = _nulls(found)
     if not found.has_min_max:

@@ -45,6 +45,8 @@ class FileMeta:
     version: str  # modification time in ns
     rows: int
     row_groups: tuple[RowGroupMeta, ...]
+    #: Top-level columns, in lower case, whose minimum and maximum may leave a NaN out.
+    hidden_nan: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,11 @@ class TableMeta:
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
+
+    @property
+    def hidden_nan(self) -> frozenset[str]:
+        """Columns, in lower case, some file of which may hold a NaN beyond its statistics."""
+        return frozenset().union(*(file.hidden_nan for file in self.files))
 
     @property
     def size(self) -> int:

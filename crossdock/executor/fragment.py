@@ -25,6 +25,7 @@ from crossdock.executor.inputs import (
     slices_of_plan,
 )
 from crossdock.executor.interrupt import Interrupt
+from crossdock.executor.memory_advice import with_memory_advice
 from crossdock.executor.outputs import check_types, source_of, write_edge, write_result
 from crossdock.executor.sources import LocalSources, Sources
 from crossdock.executor.types import quote
@@ -108,12 +109,24 @@ class Executor:
         except BaseException as error:
             # Whatever the engine was in the middle of must not reach the next fragment.
             self.close()
-            shutil.rmtree(folder, ignore_errors=True)
-            if not isinstance(error, (duckdb.Error, CrossdockError, OSError, MemoryError)):
+            try:
+                failure = self._failure(error, run, interrupt)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            if failure is None:
                 raise
-            if interrupt.fired:
-                raise FragmentInterrupted("the fragment was stopped") from error
-            raise FragmentFailed(classify(error, run.inputs)) from error
+            raise failure from error
+
+    def _failure(
+        self, error: BaseException, run: _Run, interrupt: Interrupt
+    ) -> FragmentInterrupted | FragmentFailed | None:
+        """What to raise instead of ``error``; None if it is not the fragment's."""
+        if not isinstance(error, (duckdb.Error, CrossdockError, OSError, MemoryError)):
+            return None
+        if interrupt.fired:
+            return FragmentInterrupted("the fragment was stopped")
+        record = classify(error, run.inputs)
+        return FragmentFailed(with_memory_advice(record, run.files_read, self._memory))
 
     def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:
         interrupt.check()
@@ -172,6 +185,15 @@ class _Run:
     def inputs(self) -> list[str]:
         """Names of the table files read."""
         return [slice.path for slices in self._slices for slice in slices]
+
+    @property
+    def files_read(self) -> list[tuple[Path, tuple[str, ...]]]:
+        """Where each table file is read from, and which columns."""
+        return [
+            (each.path, scan.columns)
+            for scan, opened in zip(self.stage.scans, self._opened, strict=False)
+            for each in opened
+        ]
 
     def open_sources(self, folder: Path) -> list[Path]:
         """Make all input readable; the paths it is read from."""

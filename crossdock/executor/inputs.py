@@ -174,6 +174,9 @@ def _items(
             source = "NULL"
         else:
             source = quote(name)
+        if name in scan.hidden_nan:
+            # No filter and no min() passes through TRY to statistics that know of no NaN.
+            source = f"TRY({source})"
         items.append(f"CAST({source} AS {type}) AS {quote(name)}")
     return items
 

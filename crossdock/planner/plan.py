@@ -1,7 +1,7 @@
 """The stage plan: what every worker of a query is told. Frozen, ordered, versioned, serialisable.
 
-``StagePlan`` is the only thing that travels between the planner and the rest; it encodes to the same
-JSON bytes every time (``encode_plan``).
+``StagePlan`` is the only thing that travels between the planner and the rest; it encodes to the
+same JSON bytes every time (``encode_plan``).
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class ScanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whole: bool = False
     union_by_name: bool = False
     hive_types: tuple[tuple[str, str], ...] = ()  # (partition key, type); values come from paths
+    hidden_nan: tuple[str, ...] = ()  # columns whose file statistics may leave a NaN out
 
 
 class ExchangeInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -211,6 +211,7 @@ class _Drawing:
             whole=draft.whole,
             union_by_name=table.union_by_name,
             hive_types=table.hive_types,
+            hidden_nan=tuple(name for name in columns if name.lower() in table.hidden_nan),
         )
 
 
@@ -283,4 +284,5 @@ def whole_scan(name: str, table: TableMeta) -> ScanInput:
         whole=True,
         union_by_name=table.union_by_name,
         hive_types=table.hive_types,
+        hidden_nan=tuple(c.name for c in table.columns if c.name.lower() in table.hidden_nan),
     )
