@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 
 import psutil
+
+_CLIENT = "client-"
 
 
 def this_process() -> str:
@@ -19,6 +22,19 @@ def is_dead(owner: str) -> bool:
     if host != platform.node() or not pid.isdecimal():
         return False
     try:
-        return f"{psutil.Process(int(pid)).create_time():.2f}" != started
+        process = psutil.Process(int(pid))
+        # A zombie has only its parent's look at its exit code before it.
+        return f"{process.create_time():.2f}" != started or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def client_folder() -> str:
+    """A name, never given twice, for a client's folder among those of queries."""
+    return f"{_CLIENT}{this_process()}-{secrets.token_hex(4)}"
+
+
+def is_of_living_client(folder: str) -> bool:
+    """Whether a folder of that name is in use by a client; True where that cannot be told."""
+    owner = folder.removeprefix(_CLIENT).rpartition("-")[0]
+    return folder.startswith(_CLIENT) and not is_dead(owner)

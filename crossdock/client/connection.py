@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run, W
 from crossdock.client.statements import Room
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
 from crossdock.executor.engine import Spare
+from crossdock.owner import client_folder
 from crossdock.planner.binder import Binder
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
@@ -78,6 +80,7 @@ class Connection:
     def __init__(self, home: Path, settings: Settings, tables: Mapping[str, Source]) -> None:
         self.home = home
         self.settings = settings
+        self._scratch = home / "scratch" / client_folder()
         self._catalog = Catalog(home)
         self._binder = Binder(self._catalog, timezone=settings.timezone)
         self._platform: LocalPlatform | None = None
@@ -150,6 +153,7 @@ class Connection:
             self._spare.close()
             self._binder.close()
             self._catalog.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> Connection:
         return self
@@ -202,7 +206,7 @@ class Connection:
         """What a statement of this process may use; beside workers, one worker's share."""
         workers = self.settings.worker_count if everything else 1
         return Room(
-            scratch=self.home / "scratch",
+            scratch=self._scratch,
             threads=workers * self.settings.worker_threads,
             memory=workers * self.settings.memory_per_worker,
             spare=self._spare,

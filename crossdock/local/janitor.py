@@ -11,7 +11,7 @@ from coordinator_state.records import ErrorRecord, WorkerStatus
 from crossdock import cleanup
 from crossdock.cleanup import Medium
 from crossdock.local.home import Home
-from crossdock.owner import is_dead
+from crossdock.owner import is_dead, is_of_living_client
 
 #: Why an orphan ends.
 ORPHANED = ErrorRecord(kind="Orphaned", message="the client that ran it died", scope="query")
@@ -52,12 +52,19 @@ def sweep_home(
 
 
 def _drop_scratch(home: Home, open_queries: Callable[[], Sequence[QueryId]]) -> int:
-    """Scratch folders of queries that are not open. Folders are listed before queries are."""
+    """Scratch folders of dead clients, and of queries that are not open.
+
+    Folders are listed before queries are.
+    """
     if not home.scratch.is_dir():
         return 0
     folders = list(home.scratch.iterdir())
     open_now = open_queries()
-    old = [folder for folder in folders if folder.name not in open_now]
+    old = [
+        folder
+        for folder in folders
+        if folder.name not in open_now and not is_of_living_client(folder.name)
+    ]
     for folder in old:
         shutil.rmtree(folder, ignore_errors=True)
     return len(old)
