@@ -19,6 +19,9 @@ BASE_MEMORY = 110 * _MIB
 #: The engine's limit counts its buffers, not every allocation; the rest is for those.
 _MEMORY_SHARE = 0.8
 _LEAST_MEMORY = 64 * _MIB
+#: Rows that a partitioned write gathers before it writes: few enough to stay in a cache (the
+#: default, 524,288, took 10 % longer).
+_FLUSH_ROWS = 65_536
 
 
 def text(value: str) -> str:
@@ -111,6 +114,7 @@ def connect(furnishing: Furnishing, spare: Spare | None = None) -> duckdb.DuckDB
         "threads": str(furnishing.threads),
         "memory_limit": text(f"{memory}B"),
         "temp_directory": text(str(furnishing.folder / "spill")),
+        "partitioned_write_flush_threshold": str(_FLUSH_ROWS),
         "preserve_insertion_order": str(furnishing.ordered).lower(),
         **{name: text(value) for name, value in furnishing.session},
     }
