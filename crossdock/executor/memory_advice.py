@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import duckdb
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from coordinator_state.records import ErrorRecord
 
@@ -41,22 +40,25 @@ def with_memory_advice(
     return msgspec.structs.replace(record, message=advice)
 
 
+#: Of every row group the decoded bytes of the columns wanted, nested ones whole. DuckDB reads the
+#: footer, because workers have no other reader.
+_ROW_GROUPS = """
+SELECT sum(total_uncompressed_size)::BIGINT, any_value(row_group_num_rows)::BIGINT
+FROM parquet_metadata(?)
+WHERE list_contains(?, path_in_schema) OR list_contains(?, split_part(path_in_schema, ', ', 1))
+GROUP BY row_group_id
+"""
+
+
 def _row_groups(
     files: Iterable[tuple[Path, Sequence[str]]],
 ) -> Iterable[tuple[int, int, str]]:
     """Decoded bytes of the columns wanted, rows, file; of every row group."""
-    for path, columns in files:
-        try:
-            metadata = pq.read_metadata(path)
-        except (OSError, pa.ArrowException):  # then the error to be reported is not about it
-            continue
-        wanted = set(columns)
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            chunks = map(group.column, range(group.num_columns))
-            size = sum(
-                chunk.total_uncompressed_size
-                for chunk in chunks
-                if chunk.path_in_schema in wanted or chunk.path_in_schema.split(".")[0] in wanted
-            )
-            yield size, group.num_rows, str(path)
+    with duckdb.connect() as reader:
+        for path, columns in files:
+            wanted = list(columns)
+            try:
+                found = reader.execute(_ROW_GROUPS, [str(path), wanted, wanted]).fetchall()
+            except duckdb.Error:  # then the error to be reported is not about it
+                continue
+            yield from ((size, rows, str(path)) for size, rows in found)
