@@ -20,7 +20,7 @@ CrossdockError                    PEP 249's Error
       |- QueryFailed              the query ended FAILED; carries its ErrorRecord
       |- QueryCancelled           the query ended CANCELLED
       |- PlatformError
-         |- ObjectNotFound  |- ObjectExists
+         |- ObjectNotFound  |- ObjectExists  |- ObjectChanged
          |- QueueNotFound
          |- PlatformUnavailable   throttled, timed out; retryable
          |- PlatformDenied        permission; never retried
@@ -142,6 +142,10 @@ class ObjectNotFound(PlatformError):
 
 class ObjectExists(PlatformError):
     """Create-only: an object of that key is already there."""
+
+
+class ObjectChanged(PlatformError):
+    """An object was written again since it was looked at."""
 
 
 class QueueNotFound(PlatformError):

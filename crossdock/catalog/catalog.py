@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from crossdock.catalog.arrow_tables import write_arrow_table
 from crossdock.catalog.footers import Footer, FooterCache
-from crossdock.catalog.registry import Entry, Registry
+from crossdock.catalog.places import Places
+from crossdock.catalog.registry import FileRegistry
 from crossdock.catalog.schemas import Schema, read_schema
-from crossdock.catalog.sources import FoundFile, find_files
+from crossdock.catalog.sources import FoundFile
 from crossdock.catalog.tables import FileMeta, TableMeta
 from crossdock.errors import TableError
+from crossdock.remote_files import RemoteFiles
+from crossdock.tables import Entry, Registry
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pa.Table
 
@@ -42,14 +45,26 @@ class Catalog:
     Args:
         home: folder of the persistent entries; None: in memory only.
         scratch: where Arrow tables are written; None: a temporary one that ends with it.
+        registry: where persistent entries are kept, instead of in ``home``.
+        remote: reads files behind URLs; None: there are none.
+        local: whether files of this machine may be read.
     """
 
-    def __init__(self, home: Path | None = None, *, scratch: Path | None = None) -> None:
-        self._registry = Registry(home) if home else None
+    def __init__(
+        self,
+        home: Path | None = None,
+        *,
+        scratch: Path | None = None,
+        registry: Registry | None = None,
+        remote: RemoteFiles | None = None,
+        local: bool = True,
+    ) -> None:
+        self._registry = registry or (FileRegistry(home) if home else None)
         self._scratch = scratch
+        self._places = Places(remote=remote, local=local)
         self._removal: weakref.finalize[..., Catalog] | None = None
         self._memory: dict[str, Entry] = {}
-        self._footers = FooterCache()
+        self._footers = FooterCache(remote=remote)
         self._schemas: dict[tuple[object, ...], Schema] = {}
         self._lock = Lock()
 
@@ -112,7 +127,7 @@ class Catalog:
         options: ReadOptions = ReadOptions(),
     ) -> TableMeta:
         """Read files that need not be in the catalog, as table ``name``."""
-        found = find_files(sources, Path.cwd())
+        found = self._places.find(sources, Path.cwd())
         footers = self._footers.read(found)
         schema = self._schema(found, footers, options)
         return TableMeta(
@@ -145,12 +160,13 @@ class Catalog:
         with self._lock:
             known = self._schemas.get(key)
         if known is None:
-            known = read_schema(
-                [file.path for file in found],
-                list(distinct.values()),
-                hive=options.hive_partitioning,
-                union=options.union_by_name,
-            )
+            with self._places.stand_ins(found, list(distinct.values())) as (paths, shown):
+                known = read_schema(
+                    paths,
+                    shown,
+                    hive=options.hive_partitioning,
+                    union=options.union_by_name,
+                )
             with self._lock:
                 self._schemas[key] = known
         return known

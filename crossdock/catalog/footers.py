@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from crossdock.catalog.sources import FoundFile
 from crossdock.catalog.statistics import BoundsReader, bounds_reader, is_float
 from crossdock.catalog.tables import ColumnStats, FileMeta, RowGroupMeta
-from crossdock.errors import TableError
+from crossdock.errors import ObjectChanged, ObjectNotFound, TableError
+from crossdock.remote_files import RemoteFile, RemoteFiles, is_remote, read_tail
 
 READERS = 8
 #: Footers kept; a wide file's may be some hundred KB, so this bounds memory, not correctness.
@@ -31,7 +32,8 @@ class Footer:
 class FooterCache:
     """Footers of unchanged files are read once a process."""
 
-    def __init__(self, limit: int = KEPT_FOOTERS) -> None:
+    def __init__(self, limit: int = KEPT_FOOTERS, *, remote: RemoteFiles | None = None) -> None:
+        self._remote = remote
         self._kept: OrderedDict[FoundFile, Footer] = OrderedDict()
         self._limit = limit
         self._lock = Lock()
@@ -43,11 +45,14 @@ class FooterCache:
         missing = [file for file in files if file not in known]
         if len(missing) > 1:
             with ThreadPoolExecutor(READERS, thread_name_prefix="footers") as pool:
-                known.update(zip(missing, pool.map(read_footer, missing), strict=True))
+                known.update(zip(missing, pool.map(self._read, missing), strict=True))
         else:
-            known.update((file, read_footer(file)) for file in missing)
+            known.update((file, self._read(file)) for file in missing)
         self._keep(known)
         return tuple(known[file] for file in files)
+
+    def _read(self, file: FoundFile) -> Footer:
+        return read_footer(file, self._remote)
 
     def _keep(self, footers: Mapping[FoundFile, Footer]) -> None:
         with self._lock:
@@ -58,16 +63,25 @@ class FooterCache:
                 self._kept.popitem(last=False)
 
 
-def read_footer(file: FoundFile) -> Footer:
+def read_footer(file: FoundFile, remote: RemoteFiles | None = None) -> Footer:
     """One file's footer. Raises ``TableError`` naming the file."""
     try:
-        metadata = pq.read_metadata(file.path)
-    except FileNotFoundError as error:
+        metadata = pq.read_metadata(_footer_source(file, remote))
+    except (FileNotFoundError, ObjectNotFound) as error:
         raise TableError(f"{file.path} does not exist any more") from error
+    except ObjectChanged as error:
+        raise TableError(f"{file.path} is being written again; name it once it rests") from error
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise TableError(f"{file.path} is not a readable Parquet file: {reason}") from error
     return Footer(_file_meta(file, metadata), _schema_text(metadata.schema))
+
+
+def _footer_source(file: FoundFile, remote: RemoteFiles | None) -> str | pa.BufferReader:
+    """A path, or the end of a remote file: a footer's reader starts from the end."""
+    if remote is None or not is_remote(file.path):
+        return file.path
+    return pa.BufferReader(read_tail(remote, RemoteFile(file.path, file.size, str(file.version))))
 
 
 def _schema_text(schema: Any) -> str:

@@ -11,15 +11,9 @@ from pathlib import Path
 import msgspec
 
 from crossdock.errors import TableError
+from crossdock.tables import Entry
 
 REGISTRY_VERSION = 1
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One table as the user named it; sources are absolute paths or globs."""
-
-    name: str
-    sources: tuple[str, ...]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +21,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[Entry, ...] = ()  # by name
 
 
-class Registry:
+class FileRegistry:
     """The file, read on every look and replaced whole on every change.
 
     Changes hold a lock beside the file, so two processes cannot lose each other's entry; readers

@@ -21,7 +21,7 @@ class FoundFile:
 
     path: str
     size: int  # bytes
-    version: int  # modification time in ns
+    version: int | str  # modification time in ns, or ETag
 
 
 def find_files(sources: Sequence[str], base: Path) -> tuple[FoundFile, ...]:
@@ -71,16 +71,16 @@ def _required(paths: list[str], complaint: str) -> list[str]:
     return paths
 
 
-def _is_marker(name: str) -> bool:
+def is_marker(name: str) -> bool:
     """Hidden and bookkeeping names. ``_key=value`` is a partition folder, as Spark has it."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _below(folder: str) -> Iterator[str]:
     for parent, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not _is_marker(name)]
+        folders[:] = [name for name in folders if not is_marker(name)]
         for name in names:
-            if is_parquet_name(name) and not _is_marker(name):
+            if is_parquet_name(name) and not is_marker(name):
                 yield os.path.join(parent, name)  # noqa: PTH118  # called once a file
 
 
@@ -91,7 +91,7 @@ def _matches(pattern: str) -> list[str]:
     return sorted(
         path
         for path in found
-        if not any(_is_marker(part) for part in Path(path).parts[fixed:]) and Path(path).is_file()
+        if not any(is_marker(part) for part in Path(path).parts[fixed:]) and Path(path).is_file()
     )
 
 
@@ -120,6 +120,6 @@ def _nearest(path: str) -> str:
         missing = missing.parent
     if not missing.parent.is_dir():
         return f": {missing.parent} is not a folder"
-    names = [entry.name for entry in missing.parent.iterdir() if not _is_marker(entry.name)]
+    names = [entry.name for entry in missing.parent.iterdir() if not is_marker(entry.name)]
     close = difflib.get_close_matches(missing.name, names, n=1, cutoff=0.5)
     return f"; did you mean {missing.parent / close[0]}?" if close else ""

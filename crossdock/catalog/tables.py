@@ -42,7 +42,7 @@ class RowGroupMeta:
 class FileMeta:
     path: str
     size: int  # bytes
-    version: str  # modification time in ns
+    version: str  # modification time in ns, or ETag
     rows: int
     row_groups: tuple[RowGroupMeta, ...]
     #: Top-level columns, in lower case, whose minimum and maximum may leave a NaN out.

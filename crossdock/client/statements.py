@@ -14,9 +14,9 @@ from crossdock.client.rows import Rows
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.executor.engine import Furnishing, Spare, connect, lock
 from crossdock.executor.failures import classify
-from crossdock.executor.inputs import OpenSlice, scan_query, slices_of
+from crossdock.executor.inputs import open_slices, scan_query, slices_of
 from crossdock.executor.memory_advice import with_memory_advice
-from crossdock.executor.sources import LocalSources
+from crossdock.executor.sources import Sources
 from crossdock.executor.types import quote
 from crossdock.planner.plan import StagePlan
 from crossdock.results.decoding import as_text, result_query
@@ -34,21 +34,19 @@ class Room:
     scratch: Path
     threads: int
     memory: int
+    sources: Sources  # of the files a statement reads
     spare: Spare | None = None  # an engine opened ahead
 
 
 def open_one_task(plan: StagePlan, room: Room, on_end: OnEnd) -> Rows:
     """The user's own text over the plan's files, ready to ``start`` with ``plan``'s fragment."""
     stage = plan.stages[-1]
-    sources = LocalSources()
+    scans = [(scan, slices_of(scan, 0)) for scan in stage.scans]
     paths: list[Path] = []
 
     def prepare(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-        for scan in stage.scans:
-            opened = [
-                OpenSlice(each, sources.open(each, scan.columns, folder))
-                for each in slices_of(scan, 0)
-            ]
+        all_opened = open_slices(room.sources, scans, folder)
+        for (scan, _), opened in zip(scans, all_opened, strict=True):
             paths.extend(each.path for each in opened)
             query = scan_query(connection, scan, opened)
             connection.execute(f"CREATE VIEW {quote(scan.table)} AS {query}")

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 import duckdb
 
 from coordinator_state.records import ErrorRecord
-from crossdock.errors import CarrierError, CrossdockError, OutOfSpace, TableError
+from crossdock.errors import (
+    CarrierError,
+    CrossdockError,
+    OutOfSpace,
+    PlatformDenied,
+    PlatformError,
+    TableError,
+)
 
 
 class FragmentFailed(CrossdockError):
@@ -65,6 +72,15 @@ def classify(error: BaseException, inputs: Sequence[str] = ()) -> ErrorRecord:
     text = str(error)
     if isinstance(error, SourceChanged):
         return ErrorRecord(kind=error.kind, message=text, scope="input", subject=error.path)
+    if isinstance(error, PlatformError) and not isinstance(error, OutOfSpace):
+        # Met while reading a table's files; a denial is the same for every attempt.
+        return ErrorRecord(
+            kind=type(error).__name__,
+            message=text,
+            retryable=not isinstance(error, PlatformDenied),
+            scope="input",
+            subject=next((name for name in inputs if name in text), ""),
+        )
     if isinstance(error, CarrierError):
         return ErrorRecord(kind="CarrierError", message=text, scope="query")
     if isinstance(error, OutOfSpace) or (

@@ -20,6 +20,7 @@ from crossdock.executor.inputs import (
     OpenSlice,
     count_read,
     exchange_query,
+    open_slices,
     scan_query,
     slices_of,
     slices_of_plan,
@@ -197,10 +198,8 @@ class _Run:
 
     def open_sources(self, folder: Path) -> list[Path]:
         """Make all input readable; the paths it is read from."""
-        self._opened = [
-            [OpenSlice(each, self._sources.open(each, scan.columns, folder)) for each in slices]
-            for scan, slices in zip(self.stage.scans, self._slices, strict=True)
-        ]
+        scans = list(zip(self.stage.scans, self._slices, strict=True))
+        self._opened = open_slices(self._sources, scans, folder)
         paths = [each.path for opened in self._opened for each in opened]
         for exchange in self.stage.exchanges:
             paths += self._files.get(exchange.edge, ())

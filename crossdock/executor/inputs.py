@@ -12,6 +12,7 @@ import duckdb
 from crossdock.errors import TableError
 from crossdock.executor.carriers import column_carrier_type, decode_column
 from crossdock.executor.engine import text
+from crossdock.executor.sources import Sources, Wanted
 from crossdock.executor.types import parse_type, quote
 from crossdock.planner.plan import CarriedColumn, FileSlice, ScanInput, StagePlan
 
@@ -47,6 +48,17 @@ class OpenSlice:
     @property
     def whole(self) -> bool:
         return self.slice.last < 0 and self.slice.first == 0
+
+
+def open_slices(
+    sources: Sources,
+    scans: Sequence[tuple[ScanInput, Sequence[FileSlice]]],
+    folder: Path,
+) -> list[list[OpenSlice]]:
+    """Make the slices of each scan readable."""
+    wanted = [Wanted(each, scan.columns) for scan, slices in scans for each in slices]
+    paths = iter(sources.open_all(wanted, folder))
+    return [[OpenSlice(each, next(paths)) for each in slices] for _, slices in scans]
 
 
 def slices_of(scan: ScanInput, task_index: int) -> tuple[FileSlice, ...]:

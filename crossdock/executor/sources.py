@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from crossdock.executor.failures import SourceChanged
 from crossdock.planner.plan import FileSlice
 
 _PATTERN = frozenset("*?[")
+_NUMBERS = count()
+#: Files opened at once; most of the time each waits for an answer.
+_PARALLEL = 8
+
+
+class Wanted(NamedTuple):
+    """A slice, and the columns to be read of it."""
+
+    slice: FileSlice
+    columns: Sequence[str]
 
 
 class Sources(Protocol):
     """Gives each slice a local path that DuckDB can read."""
 
-    def open(self, slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:
-        """A path that reads like the whole file, for these ``columns`` and the slice's rows.
+    def open_all(self, wanted: Sequence[Wanted], folder: Path) -> Sequence[Path]:
+        """For each, a path that reads like the whole file, for its columns and its slice's rows.
 
         ``folder`` is the task's own, for what has to be fetched. Raises ``SourceChanged``.
         """
@@ -34,13 +46,16 @@ class Sources(Protocol):
 class LocalSources:
     """Files of this machine, read in place."""
 
+    def open_all(self, wanted: Sequence[Wanted], folder: Path) -> Sequence[Path]:
+        return [self.open(slice, columns, folder) for slice, columns in wanted]
+
     def open(self, slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:
         self.confirm(slice)
         path = self.resident(slice)
         if path is not None:
             return path
         # DuckDB would take the name for a pattern: give it a plain one.
-        link = folder / f"{len(list(folder.iterdir()))}.parquet"
+        link = folder / f"link-{next(_NUMBERS)}.parquet"
         link.symlink_to(Path(slice.path).absolute())
         return link
 
@@ -66,3 +81,16 @@ class LocalSources:
                 path=slice.path,
                 kind="TableChanged",
             )
+
+
+def all_at_once(
+    open_one: Callable[[FileSlice, Sequence[str], Path], Path],
+    wanted: Sequence[Wanted],
+    folder: Path,
+) -> Sequence[Path]:
+    """Open several at a time; paths in the order asked for."""
+    if len(wanted) < 2:
+        return [open_one(*each, folder) for each in wanted]
+    with ThreadPoolExecutor(min(_PARALLEL, len(wanted)), thread_name_prefix="open") as pool:
+        futures = [pool.submit(open_one, *each, folder) for each in wanted]
+    return [future.result() for future in futures]

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import cast
 
 from crossdock.executor import Executor, Spare
+from crossdock.executor.remote import RemoteSources
 from crossdock.local.home import Home, open_parts
+from crossdock.platform.aws.on_demand import s3_files
 from crossdock.platform.clock import SystemClock
 from crossdock.platform.ids import RandomIds
 from crossdock.platform.local.control import LocalControl
@@ -35,6 +37,7 @@ def worker_for_process(home: Path, *, memory: str, threads: str, observer: str =
     parts = open_parts(places, meter)
     spare = Spare()
     spare.prepare()
+    sources = RemoteSources(s3_files(meter))
     tools = Tools(
         store=parts.medium.store,
         queues=parts.medium.queues,
@@ -44,7 +47,9 @@ def worker_for_process(home: Path, *, memory: str, threads: str, observer: str =
         ids=RandomIds(),
         meter=meter,
         scratch=places.scratch,
-        make_executor=lambda folder: Executor(folder, int(memory), int(threads), spare=spare),
+        make_executor=lambda folder: Executor(
+            folder, int(memory), int(threads), sources=sources, spare=spare
+        ),
         wait=parts.store.wait_for_change,
         habits=Habits(life_seconds=LIFE_SECONDS, beat_seconds=BEAT_SECONDS),
         observer=cast(Observer, resolve(observer)) if observer else unobserved,

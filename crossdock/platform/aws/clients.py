@@ -54,12 +54,16 @@ class Clients:
     functions: LambdaClient
 
 
+def make_s3_client(session: boto3.Session | None = None) -> S3Client:
+    return (session or boto3.Session()).client("s3", config=client_config())
+
+
 def make_clients(session: boto3.Session | None = None) -> Clients:
     """Clients with endpoint, region and credentials as the SDK finds them."""
     session = session or boto3.Session()
     return Clients(
         dynamodb=session.client("dynamodb", config=table_config()),
-        s3=session.client("s3", config=client_config()),
+        s3=make_s3_client(session),
         sqs=session.client("sqs", config=client_config()),
         functions=session.client("lambda", config=invoke_config()),
     )

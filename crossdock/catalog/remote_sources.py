@@ -1,0 +1,92 @@
+"""From a URL, a prefix or a glob of URLs to the Parquet files it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from crossdock.catalog.sources import (
+    FoundFile,
+    has_wildcard,
+    is_marker,
+    is_parquet_name,
+)
+from crossdock.errors import ObjectNotFound, PlatformDenied, PlatformError, TableError
+from crossdock.remote_files import SCHEME, RemoteFile, RemoteFiles
+
+
+def find_remote(files: RemoteFiles, source: str) -> Sequence[FoundFile]:
+    """Files that ``source`` names, by URL: an object, a prefix as a folder, or a glob.
+
+    A folder means the ``*.parquet`` objects anywhere below it; marker and hidden names are no data.
+
+    Raises:
+        TableError: the source is missing, matches nothing, or is empty; it is named.
+    """
+    bucket, _, key = source.removeprefix(SCHEME).partition("/")
+    if not bucket or has_wildcard(bucket):
+        raise TableError(f"cannot read {source}: the name of a bucket must follow {SCHEME}")
+    try:
+        found = _find(files, source, key)
+    except PlatformDenied as error:
+        raise TableError(f"cannot read {source}: permission denied: {error}") from error
+    except PlatformError as error:
+        raise TableError(f"cannot read {source}: {error}") from error
+    for file in found:
+        if file.size == 0:
+            raise TableError(
+                f"{file.url} is empty (0 bytes), not a Parquet file; remove it or write it again"
+            )
+    return [FoundFile(file.url, file.size, file.version) for file in found]
+
+
+def _find(files: RemoteFiles, source: str, key: str) -> Sequence[RemoteFile]:
+    if has_wildcard(key):
+        return _required(_matches(files, source), f"no Parquet file matches {source}")
+    if key and not key.endswith("/"):
+        try:
+            return [files.look(source)]
+        except ObjectNotFound:
+            pass  # then it is a folder, or nothing
+    folder = source.rstrip("/") + "/"
+    below = [file for file in files.list(folder) if _is_data(file.url.removeprefix(folder))]
+    return _required(
+        below, f"{source} does not exist, as a file or as a folder with Parquet files (*.parquet)"
+    )
+
+
+def _required(found: Sequence[RemoteFile], complaint: str) -> Sequence[RemoteFile]:
+    if not found:
+        raise TableError(complaint)
+    return found
+
+
+def _is_data(name: str) -> bool:
+    parts = name.split("/")
+    return is_parquet_name(parts[-1]) and not any(map(is_marker, parts))
+
+
+def _matches(files: RemoteFiles, pattern: str) -> Sequence[RemoteFile]:
+    """Objects of a glob. Wildcards do not match markers; ``**`` matches any number of folders."""
+    parts = pattern.split("/")
+    fixed = next(i for i, part in enumerate(parts) if has_wildcard(part))
+    first = parts[fixed]
+    start = first[: next(i for i, character in enumerate(first) if has_wildcard(character))]
+    prefix = "/".join([*parts[:fixed], start])
+    matcher = _matcher(parts[fixed:])
+    return [
+        file
+        for file in files.list(prefix)
+        if not file.url.endswith("/") and matcher(file.url.split("/")[fixed:])
+    ]
+
+
+def _matcher(pattern: Sequence[str]) -> Callable[[Sequence[str]], bool]:
+    def match(parts: Sequence[str], at: int = 0) -> bool:
+        if at == len(pattern):
+            return not parts
+        if pattern[at] == "**":
+            return match(parts, at + 1) or bool(parts and match(parts[1:], at))
+        return bool(parts) and fnmatchcase(parts[0], pattern[at]) and match(parts[1:], at + 1)
+
+    return lambda parts: not any(map(is_marker, parts)) and match(parts)
