@@ -7,7 +7,7 @@ from pathlib import Path
 from infra.settings import Settings, SettingsError
 
 #: Layers by name, in search order; the engine comes first so that nothing can shadow it.
-LAYERS = ("engine", "base", "duckdb")
+LAYERS = ("engine", "base", "duckdb", "arrow")
 
 
 def layer_path(settings: Settings, name: str) -> str:

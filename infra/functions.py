@@ -12,8 +12,11 @@ from infra.stacks.queues import COORDINATOR_SECONDS
 API_SECONDS = 29
 JANITOR_SECONDS = 300
 
+_GB = 1024**3
+
 _LIGHT = ("engine", "base")
-_ENGINE = ("engine", "base", "duckdb")
+_RUNS = (*_LIGHT, "duckdb")
+_PLANS = (*_RUNS, "arrow")
 
 
 def api(settings: Settings, environment: Mapping[str, str]) -> FunctionSpec:
@@ -26,7 +29,7 @@ def api(settings: Settings, environment: Mapping[str, str]) -> FunctionSpec:
         layers=_LIGHT,
         reserved=_reserved(settings, settings.api_concurrency),
         snap_start=settings.snap_start,
-        environment=environment,
+        environment={**environment, **_rules(settings)},
     )
 
 
@@ -37,11 +40,11 @@ def coordinator(settings: Settings, environment: Mapping[str, str]) -> FunctionS
         description="Plans queries and takes their turns",
         memory_mb=settings.coordinator_memory_mb,
         timeout_seconds=COORDINATOR_SECONDS,
-        layers=_ENGINE,
+        layers=_PLANS,
         reserved=_reserved(settings, settings.coordinator_concurrency),
         # Its ticks are messages it sends to its own queue, for as long as a query runs.
         loops=True,
-        environment=environment,
+        environment={**environment, **_rules(settings)},
     )
 
 
@@ -52,7 +55,7 @@ def janitor(settings: Settings) -> FunctionSpec:
         description="Revives forgotten queries and removes what nobody owns",
         memory_mb=settings.api_memory_mb,
         timeout_seconds=JANITOR_SECONDS,
-        layers=_ENGINE,
+        layers=_RUNS,
         reserved=_reserved(settings, 1),
     )
 
@@ -73,7 +76,7 @@ def workers(settings: Settings, kind: str) -> tuple[FunctionSpec, ...]:
             memory_mb=memory[kind],
             scratch_mb=scratch[kind],
             timeout_seconds=settings.worker_timeout_seconds,
-            layers=_ENGINE,
+            layers=_RUNS,
             reserved=_reserved(settings, share),
             # Coordinator, worker, control queue, coordinator: one round for each launch that
             # follows from another's goodbye.
@@ -81,6 +84,16 @@ def workers(settings: Settings, kind: str) -> tuple[FunctionSpec, ...]:
         )
         for copy in range(settings.worker_copies)
     )
+
+
+def _rules(settings: Settings) -> Mapping[str, str]:
+    """What callers are allowed."""
+    return {
+        "CROSSDOCK_AUTH": settings.auth,
+        "CROSSDOCK_OTHER_OWNERS": settings.other_owners,
+        "CROSSDOCK_MAX_OPEN_QUERIES": str(settings.open_queries),
+        "CROSSDOCK_MAX_SCANNED_BYTES": str(settings.max_scanned_gb * _GB),
+    }
 
 
 def _reserved(settings: Settings, amount: int) -> int | None:

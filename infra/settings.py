@@ -44,6 +44,14 @@ class Auth(StrEnum):
     JWT = "jwt"  # bearer tokens of one issuer
 
 
+class OtherOwners(StrEnum):
+    """What a caller sees of other callers' queries."""
+
+    HIDDEN = "hidden"
+    REFUSED = "refused"
+    SHARED = "shared"
+
+
 class Removal(StrEnum):
     """What becomes of the table and the buckets when their stack is deleted."""
 
@@ -81,6 +89,9 @@ class Settings:
     jwt_issuer: str = ""  # issuer URL of accepted tokens, with `auth=jwt`
     jwt_audience: tuple[str, ...] = ()  # accepted audiences, with `auth=jwt`
     cors_origins: tuple[str, ...] = ()  # origins of browsers that may call the API
+    other_owners: OtherOwners = OtherOwners.HIDDEN  # queries of other callers
+    open_queries: int = 100  # queries that may be open at once; more are refused with 429
+    max_scanned_gb: int = 0  # largest read a query may plan, in GB of Parquet; 0: no limit
     throttle_rate: int = 50  # API requests a second
     throttle_burst: int = 100  # API requests in a burst
 
@@ -186,6 +197,8 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "api_concurrency": (1, 1_000),
     "pool_size": (0, MAX_POOL),
     "janitor_minutes": (1, 60),
+    "open_queries": (1, 100_000),
+    "max_scanned_gb": (0, 1_000_000),
     "throttle_rate": (1, 10_000),
     "throttle_burst": (1, 5_000),
     "result_days": (1, 365),

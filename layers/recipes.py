@@ -17,7 +17,7 @@ UNPACKED_LIMIT = 250 * 1024 * 1024
 ENGINE = "engine"
 ENGINE_PACKAGES = ("coordinator_state", "crossdock")
 #: Layers of locked third-party packages; ``<name>.in`` says what is wanted.
-THIRD_PARTY = ("base", "duckdb")
+THIRD_PARTY = ("base", "duckdb", "arrow")
 
 #: The runtime has these; a copy would cost 25 MB and start no faster.
 PROVIDED = frozenset({"boto3", "botocore", "python-dateutil", "s3transfer", "six", "urllib3"})
@@ -34,7 +34,27 @@ LEFT_OUT = (
     "aws_xray_sdk/ext/django",
     "aws_lambda_powertools/event_handler/openapi/swagger_ui",  # only for a page of documentation
     "*.dist-info/RECORD",
-    "*.dist-info/licenses/*third*",
+    # Arrow: what reads Parquet stays. Its own S3 client and RPC are not used.
+    "pyarrow/include",
+    "pyarrow/src",
+    "pyarrow/*.pxi",
+    "pyarrow/*.pyx",
+    "pyarrow/*.pxd",
+    "pyarrow/includes",
+    "pyarrow/*flight*",
+    "pyarrow/_substrait*",
+    "pyarrow/*_s3*",
+    "pyarrow/*_orc*",
+    "pyarrow/*encryption*",
+    "pyarrow/*_gcsfs*",
+    "pyarrow/*_azurefs*",
+    "pyarrow/*_hdfs*",
+    "pyarrow/*_cuda*",
+    "pyarrow/*_feather*",
+    "pyarrow/*_pyarrow_cpp_tests*",
+    # A library is found by its SONAME; its other names are copies, as archives know no links.
+    "pyarrow/*.so.[0-9]*.[0-9]*.[0-9]*",
+    "pyarrow/libarrow*.so",
 )
 
 
