@@ -65,6 +65,20 @@ class Settings:
         return self.memory_per_worker * self.worker_count
 
 
+#: What a query may choose in a deployment, which has the others.
+SETTABLE = frozenset(
+    {
+        "broadcast_bytes",
+        "exchange",
+        "max_attempts",
+        "partitions",
+        "single_task_bytes",
+        "timezone",
+        "workers",
+    }
+)
+
+
 class Kind(StrEnum):
     """How a setting's text is read."""
 

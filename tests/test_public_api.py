@@ -55,7 +55,15 @@ def test_exceptions_follow_pep249(name: str, parent: str) -> None:
 
 def test_connect_signature_is_stable() -> None:
     parameters = inspect.signature(crossdock.connect).parameters
-    assert list(parameters) == ["home", "tables", "workers", "exchange", "settings"]
+    assert list(parameters) == [
+        "home",
+        "tables",
+        "workers",
+        "exchange",
+        "endpoint",
+        "auth",
+        "settings",
+    ]
     assert all(p.kind is p.KEYWORD_ONLY for p in list(parameters.values())[:-1])
 
 

@@ -14,20 +14,8 @@ from crossdock.planner.binder import Binder
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.planning import plan_query
-from crossdock.settings import Settings, with_values
+from crossdock.settings import SETTABLE, Settings, with_values
 
-#: Settings that a request may choose; the others belong to the deployment.
-SETTABLE = frozenset(
-    {
-        "broadcast_bytes",
-        "exchange",
-        "max_attempts",
-        "partitions",
-        "single_task_bytes",
-        "timezone",
-        "workers",
-    }
-)
 #: Binders kept, one for each time zone asked for.
 _MOST_BINDERS = 8
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from crossdock.client.runs import OnProgress
+from crossdock.client.drivers import OnProgress
 from crossdock.progress import StageProgress
 
 #: Redraws a second.

@@ -1,34 +1,32 @@
-"""PEP 249 connections over the local platform."""
+"""PEP 249 connections: to this machine, or to a deployment's endpoint."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossdock.catalog import Catalog, Source
-from crossdock.client.cursor import Cursor, Parameters
+from crossdock.client.credentials import Auth
+from crossdock.client.cursor import Cursor
+from crossdock.client.drivers import OnProgress, Parameters, Run, Wishes
+from crossdock.client.local import LocalDriver
 from crossdock.client.releases import Releases
-from crossdock.client.runs import DistributedRun, OneTaskRun, OnProgress, Run, Wishes
-from crossdock.client.statements import Room
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
-from crossdock.executor.engine import Spare
-from crossdock.owner import client_folder
-from crossdock.planner.binder import Binder
-from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
-from crossdock.planner.planning import plan_query
 from crossdock.settings import Settings, from_environment, with_values
 
 if TYPE_CHECKING:
+    from crossdock.client.remote import RemoteDriver
+    from crossdock.client.remote_tables import RemoteTables
     from crossdock.local import LocalPlatform
 
 #: In the working directory, unless ``home`` or CROSSDOCK_HOME says otherwise.
 DEFAULT_HOME = ".crossdock"
 HOME_VARIABLE = "CROSSDOCK_HOME"
+#: Address of a deployment, for whoever gives neither ``endpoint`` nor ``home``.
+ENDPOINT_VARIABLE = "CROSSDOCK_ENDPOINT"
 
 
 def connect(
@@ -37,20 +35,28 @@ def connect(
     tables: Mapping[str, Source] | None = None,
     workers: int | None = None,
     exchange: str = "auto",
+    endpoint: str | None = None,
+    auth: Auth | None = None,
     **settings: object,
 ) -> Connection:
-    """Open a connection; workers start with the first query that needs them.
+    """Open a connection to this machine, or with an ``endpoint`` to a deployment.
+
+    Workers of this machine start with the first query that needs them.
 
     Args:
         home: folder of state, queues, exchange objects and named tables (``.crossdock``).
         tables: names for a path, a glob, a folder, a list of paths or a ``pyarrow.Table``.
         workers: workers at once.
         exchange: ``s3qs`` (queues, early start), ``batch`` (barrier, no queues) or ``auto``.
+        endpoint: address of a deployment's HTTP API; its tables, workers and settings are used.
+            What is not given comes from CROSSDOCK_ENDPOINT, unless a ``home`` is given.
+        auth: with an endpoint: ``iam`` (Signature Version 4, the default), ``Bearer <token>``, a
+            function that gives a fresh token, or ``none``. CROSSDOCK_TOKEN is a bearer token.
         **settings: any other setting of ``crossdock.settings.FIELDS``. What is not given comes
             from the ``CROSSDOCK_*`` variables, then from the defaults.
 
     Raises:
-        SettingError: a setting is unknown or out of range.
+        SettingError: a setting is unknown, out of range, or not for an endpoint.
         TableError: a table cannot be read.
 
     Example:
@@ -62,8 +68,26 @@ def connect(
         given["workers"] = workers
     if exchange != "auto":
         given["exchange"] = exchange
+    address = endpoint or (None if home else os.environ.get(ENDPOINT_VARIABLE))
+    if address:
+        return Connection(_remote(address, auth, tables, given))
+    if auth is not None:
+        raise SettingError("auth: is for an endpoint; none is given")
     values = with_values(from_environment(os.environ), given)
-    return Connection(home_folder(home), values, tables or {})
+    return Connection(LocalDriver(home_folder(home), values, tables or {}))
+
+
+def _remote(
+    endpoint: str, auth: Auth | None, tables: Mapping[str, Source] | None, given: dict[str, object]
+) -> RemoteDriver:
+    from crossdock.client.remote import remote_driver  # urllib3 and, to sign, the SDK
+
+    if tables:
+        raise SettingError(
+            "tables: with an endpoint, tables are the deployment's; name them with "
+            "connection.tables.add or `crossdock tables add`"
+        )
+    return remote_driver(endpoint, auth, given, os.environ)
 
 
 def home_folder(home: str | os.PathLike[str] | None) -> Path:
@@ -77,29 +101,21 @@ def home_folder(home: str | os.PathLike[str] | None) -> Path:
 class Connection:
     """A session: its tables, its settings, its workers. Use it in a ``with`` block."""
 
-    def __init__(self, home: Path, settings: Settings, tables: Mapping[str, Source]) -> None:
-        self.home = home
-        self.settings = settings
-        self._scratch = home / "scratch" / client_folder()
-        self._catalog = Catalog(home)
-        self._binder = Binder(self._catalog, timezone=settings.timezone)
-        self._platform: LocalPlatform | None = None
-        self._spare = Spare()
+    def __init__(self, driver: LocalDriver | RemoteDriver) -> None:
+        self._driver = driver
         self._runs: set[Run] = set()  # open ones; their results go with them
         self._releases: Releases | None = None
-        self._lock = threading.Lock()  # binding and opening are one at a time
         self._closed = False
-        try:
-            for name, source in tables.items():
-                self._catalog.add(name, source)
-        except BaseException:
-            self._catalog.close()
-            raise
 
     @property
-    def tables(self) -> Catalog:
-        """The tables of this connection; ``add``, ``remove``, ``names``, ``get``."""
-        return self._catalog
+    def tables(self) -> Catalog | RemoteTables:
+        """The tables of this connection; ``add``, ``remove``, ``names``, ``describe``."""
+        return self._driver.tables
+
+    @property
+    def settings(self) -> Settings:
+        """What was chosen; with an endpoint, the deployment has the rest."""
+        return self._driver.settings
 
     # -- PEP 249 -----------------------------------------------------------------------------------
 
@@ -148,12 +164,7 @@ class Connection:
             if self._releases is not None:
                 self._releases.close()
         finally:
-            if self._platform is not None:
-                self._platform.close()
-            self._spare.close()
-            self._binder.close()
-            self._catalog.close()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._driver.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -166,26 +177,28 @@ class Connection:
     def explain(self, sql: str, parameters: Parameters | None = None) -> StagePlan:
         """The stage plan of a query, which is not run."""
         self._open()
-        with self._lock:
-            bound = self._binder.bind(sql, parameters)
-            return plan_query(bound, self._options())
+        return self._driver.explain(sql, parameters)
 
     @property
     def platform(self) -> LocalPlatform:
-        """The local platform, opened at its first use."""
+        """The local platform, opened at its first use. With an endpoint: ``InterfaceError``."""
         self._open()
-        with self._lock:
-            if self._platform is None:
-                from crossdock.local import LocalPlatform  # heavy: not for `tables list`
+        return self._local.platform
 
-                self._spare.prepare()
-                self._platform = LocalPlatform(self.home, self.settings)
-            return self._platform
+    @property
+    def home(self) -> Path:
+        """The home folder. With an endpoint: ``InterfaceError``."""
+        return self._local.home
+
+    @property
+    def _local(self) -> LocalDriver:
+        if not isinstance(self._driver, LocalDriver):
+            raise InterfaceError("this connection's queries run in a deployment, not here")
+        return self._driver
 
     def _begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
-        plan = self.explain(sql, parameters)
-        kind = OneTaskRun if plan.one_task else DistributedRun
-        run = kind(self.platform, plan, self._room(everything=plan.one_task), wishes)
+        self._open()
+        run = self._driver.begin(sql, parameters, wishes)
         self._runs.add(run)
         if self._releases is None:
             self._releases = Releases()
@@ -201,24 +214,6 @@ class Connection:
         if run in self._runs and self._releases is not None:
             self._runs.discard(run)
             self._releases.add(run)
-
-    def _room(self, *, everything: bool) -> Room:
-        """What a statement of this process may use; beside workers, one worker's share."""
-        workers = self.settings.worker_count if everything else 1
-        return Room(
-            scratch=self._scratch,
-            threads=workers * self.settings.worker_threads,
-            memory=workers * self.settings.memory_per_worker,
-            spare=self._spare,
-        )
-
-    def _options(self) -> PlannerOptions:
-        return PlannerOptions(
-            workers=self.settings.worker_count,
-            partitions=self.settings.partitions,
-            single_task_limit=self.settings.single_task_limit,
-            broadcast_bytes=self.settings.broadcast_bytes,
-        )
 
     def _open(self) -> None:
         if self._closed:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from crossdock.client.drivers import Parameters, Run, Wishes
 from crossdock.client.rows import Row, Rows
-from crossdock.client.runs import Run, Wishes
 from crossdock.errors import InterfaceError, ProgrammingError
 from crossdock.planner.plan import StagePlan
 from crossdock.receipt import Receipt
@@ -17,7 +17,6 @@ from crossdock.receipt import Receipt
 if TYPE_CHECKING:
     from crossdock.client.connection import Connection
 
-Parameters = Sequence[object] | Mapping[str, object]
 #: PEP 249: name, type code, and five fields that a query engine has nothing to say on.
 Description = tuple[str, str, None, None, None, None, None]
 
@@ -128,8 +127,7 @@ class Cursor:
         if self._run is None:
             return None
         return [
-            (column.name, column.type, None, None, None, None, None)
-            for column in self._run.plan.columns
+            (column.name, column.type, None, None, None, None, None) for column in self._run.columns
         ]
 
     @property
@@ -144,8 +142,13 @@ class Cursor:
 
     @property
     def plan(self) -> StagePlan | None:
-        """The query's stages; None before the first query."""
+        """The query's stages; None before the first query, and when others planned it."""
         return self._run.plan if self._run is not None else None
+
+    @property
+    def stage_labels(self) -> Sequence[str]:
+        """What each stage of the query does, in words."""
+        return self._run.labels if self._run is not None else ()
 
     @property
     def receipt(self) -> Receipt | None:

@@ -12,7 +12,7 @@ import duckdb
 T = TypeVar("T")
 
 #: Seconds between two interrupt calls: one that comes before the engine starts is lost.
-_RETRY = 0.05
+INTERRUPT_SECONDS = 0.05
 
 
 def interruptible(connection: duckdb.DuckDBPyConnection, call: Callable[[], T]) -> T:
@@ -35,4 +35,4 @@ def interruptible(connection: duckdb.DuckDBPyConnection, call: Callable[[], T]) 
 def _interrupt(connection: duckdb.DuckDBPyConnection, running: Future[T]) -> None:
     while not running.done():
         connection.interrupt()
-        wait([running], timeout=_RETRY)
+        wait([running], timeout=INTERRUPT_SECONDS)

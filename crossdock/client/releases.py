@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crossdock.client.runs import Run
+    from crossdock.client.drivers import Run
 
 
 class Releases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from crossdock.client.interrupts import interruptible
+from crossdock.client.interrupts import INTERRUPT_SECONDS, interruptible
 from crossdock.errors import CrossdockError, InterfaceError
 
 #: A row as the engine's Python interface gives it.
@@ -46,6 +47,9 @@ class Rows:
         self._on_end = on_end
         self._on_close = on_close
         self._ahead: deque[Row] = deque()
+        self._stopped = False
+        self._idle = threading.Event()  # no call is inside the engine
+        self._idle.set()
         self._closed = False
         self._ended = False
         self.count = 0  # rows read so far
@@ -92,9 +96,15 @@ class Rows:
         return reader.schema, self._drain(reader)
 
     def interrupt(self) -> None:
-        """Make the running call end with an error; for another thread."""
-        if not self._closed:
+        """Make the running call, or the next one, end with an error; for another thread.
+
+        Returns when no call is inside the engine any more.
+        """
+        self._stopped = True
+        # Again and again: the engine forgets an interrupt that comes before it has started.
+        while not self._idle.wait(0):
             self._connection.interrupt()
+            self._idle.wait(INTERRUPT_SECONDS)
 
     def close(self) -> None:
         if not self._closed:
@@ -134,7 +144,10 @@ class Rows:
     def _call(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise InterfaceError("the result is closed")
+        self._idle.clear()
         try:
+            if self._stopped:  # looked at after ``_idle``: ``interrupt`` does the reverse
+                raise duckdb.InterruptException("stopped before it began")
             return interruptible(self._connection, call)
         except duckdb.Error as error:
             ours = self._translate(error)
@@ -143,6 +156,8 @@ class Rows:
         except KeyboardInterrupt as stop:
             self._end(stop)
             raise
+        finally:
+            self._idle.set()
 
     def _end(self, error: BaseException | None) -> None:
         if not self._ended:

@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import resource
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_state.ids import QueryId
 from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus
+from crossdock.client.drivers import Run, Wishes
 from crossdock.client.rows import Rows
 from crossdock.client.statements import Room, as_text, open_one_task, open_result, result_query
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.planner.plan import StagePlan
-from crossdock.progress import StageProgress
 from crossdock.receipt import Receipt, of_one_task, of_summary
 
 if TYPE_CHECKING:
     from crossdock.local import LocalPlatform
 
-#: Hears of every stage whenever something changed.
-OnProgress = Callable[[Sequence[StageProgress]], None]
 
+class LocalRun(Run):
+    """A run of this machine's platform."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the reader of a query wants of its run."""
-
-    on_progress: OnProgress | None = None  # hears of the tasks of a distributed query
-    as_text: Callable[[str], bool] | None = None  # types whose values the engine writes as text
-
-
-class Run(ABC):
-    """What a cursor holds while a query is open."""
+    query_id: QueryId
 
     def __init__(
         self, platform: LocalPlatform, plan: StagePlan, room: Room, wishes: Wishes
     ) -> None:
+        self._plan = plan
         self.plan = plan
+        self.columns = plan.columns
+        self.labels = [stage.label for stage in plan.stages]
         self._platform = platform
         self._room = room
         self._wishes = wishes
@@ -53,21 +46,7 @@ class Run(ABC):
     def _register(self) -> QueryId:
         """Make the query known."""
 
-    @abstractmethod
-    def start(self) -> Rows:
-        """Run until rows can be read. Raises ``QueryFailed``, ``QueryCancelled``."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Ask for an end, from any thread; ``start`` or the next fetch then raises."""
-
-    @property
-    @abstractmethod
-    def receipt(self) -> Receipt:
-        """As far as the query has come."""
-
     def close(self) -> None:
-        """Free what the run holds; its rows cannot be read any more, its receipt can."""
         if self._rows is not None:
             self._rows.close()
 
@@ -77,7 +56,7 @@ class Run(ABC):
 
     def _wished(self, sql: str) -> str:
         chosen = self._wishes.as_text
-        return as_text(sql, self.plan.columns, chosen) if chosen else sql
+        return as_text(sql, self._plan.columns, chosen) if chosen else sql
 
     def _usage(self) -> Mapping[str, int]:
         """Requests of this process since the query began."""
@@ -90,7 +69,7 @@ class Run(ABC):
         return self._seconds or time.perf_counter() - self._began
 
 
-class OneTaskRun(Run):
+class OneTaskRun(LocalRun):
     """The user's own text in this process, with the threads and memory of all workers."""
 
     def __init__(
@@ -100,12 +79,12 @@ class OneTaskRun(Run):
         super().__init__(platform, plan, room, wishes)
 
     def _register(self) -> QueryId:
-        return self._platform.begin_in_process(self.plan, on_cancel=self._interrupt)
+        return self._platform.begin_in_process(self._plan, on_cancel=self._interrupt)
 
     def start(self) -> Rows:
         try:
-            self._rows = open_one_task(self.plan, self._room, self._end)
-            self._rows.start(self._wished(self.plan.stages[-1].fragment))
+            self._rows = open_one_task(self._plan, self._room, self._end)
+            self._rows.start(self._wished(self._plan.stages[-1].fragment))
         except BaseException as error:
             self._end(0, error)
             raise
@@ -119,10 +98,10 @@ class OneTaskRun(Run):
         return of_one_task(
             query_id=self.query_id,
             status=self._status.value,
-            label=self.plan.stages[-1].label,
+            label=self._plan.stages[-1].label,
             seconds=self._elapsed,
             rows=self._rows.count if self._rows else 0,
-            bytes_in=self.plan.scanned_bytes,
+            bytes_in=self._plan.scanned_bytes,
             peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             usage=self._usage(),
         )
@@ -140,11 +119,11 @@ class OneTaskRun(Run):
         )
 
 
-class DistributedRun(Run):
+class DistributedRun(LocalRun):
     """Stages on workers; the rows are read from the result objects the query ended with."""
 
     def _register(self) -> QueryId:
-        return self._platform.submit(self.plan)
+        return self._platform.submit(self._plan)
 
     def start(self) -> Rows:
         try:
@@ -155,8 +134,8 @@ class DistributedRun(Run):
         self._seconds = self._elapsed
         _raise_unless_succeeded(record)
         files = self._platform.result_files(record)
-        self._rows = open_result(self.plan, files, self._room, self._end)
-        self._rows.start(self._wished(result_query(self.plan.columns, files)))
+        self._rows = open_result(self._plan, files, self._room, self._end)
+        self._rows.start(self._wished(result_query(self._plan.columns, files)))
         return self._rows
 
     def cancel(self) -> None:
@@ -167,7 +146,7 @@ class DistributedRun(Run):
     def receipt(self) -> Receipt:
         return of_summary(
             self._platform.progress(self.query_id),
-            labels=[stage.label for stage in self.plan.stages],
+            labels=[stage.label for stage in self._plan.stages],
             seconds=self._elapsed,
         )
 
