@@ -144,11 +144,8 @@ class Rows:
     def _call(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise InterfaceError("the result is closed")
-        self._idle.clear()
         try:
-            if self._stopped:  # looked at after ``_idle``: ``interrupt`` does the reverse
-                raise duckdb.InterruptException("stopped before it began")
-            return interruptible(self._connection, call)
+            return self._in_engine(call)
         except duckdb.Error as error:
             ours = self._translate(error)
             self._end(ours)
@@ -156,6 +153,13 @@ class Rows:
         except KeyboardInterrupt as stop:
             self._end(stop)
             raise
+
+    def _in_engine(self, call: Callable[[], T]) -> T:
+        self._idle.clear()
+        try:
+            if self._stopped:  # asked after clearing ``_idle``: ``interrupt`` does the reverse
+                raise duckdb.InterruptException("stopped before it began")
+            return interruptible(self._connection, call)
         finally:
             self._idle.set()
 

@@ -37,6 +37,7 @@ class LocalRun(Run):
         self._room = room
         self._wishes = wishes
         self._rows: Rows | None = None
+        self._stopped = False
         self._began = time.perf_counter()
         self._seconds = 0.0  # to the last row, once it was read
         self._used_before = dict(platform.usage())
@@ -51,8 +52,16 @@ class LocalRun(Run):
             self._rows.close()
 
     def _interrupt(self) -> None:
+        self._stopped = True
         if self._rows is not None:
             self._rows.interrupt()
+
+    def _start(self, rows: Rows, sql: str) -> Rows:
+        self._rows = rows
+        if self._stopped:  # asked after ``_rows`` is set: ``_interrupt`` does the reverse
+            rows.interrupt()
+        rows.start(self._wished(sql))
+        return rows
 
     def _wished(self, sql: str) -> str:
         chosen = self._wishes.as_text
@@ -83,12 +92,11 @@ class OneTaskRun(LocalRun):
 
     def start(self) -> Rows:
         try:
-            self._rows = open_one_task(self._plan, self._room, self._end)
-            self._rows.start(self._wished(self._plan.stages[-1].fragment))
+            rows = open_one_task(self._plan, self._room, self._end)
+            return self._start(rows, self._plan.stages[-1].fragment)
         except BaseException as error:
             self._end(0, error)
             raise
-        return self._rows
 
     def cancel(self) -> None:
         self._interrupt()
@@ -134,9 +142,8 @@ class DistributedRun(LocalRun):
         self._seconds = self._elapsed
         _raise_unless_succeeded(record)
         files = self._platform.result_files(record)
-        self._rows = open_result(self._plan, files, self._room, self._end)
-        self._rows.start(self._wished(result_query(self._plan.columns, files)))
-        return self._rows
+        rows = open_result(self._plan, files, self._room, self._end)
+        return self._start(rows, result_query(self._plan.columns, files))
 
     def cancel(self) -> None:
         self._platform.cancel(self.query_id)
