@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossdock.catalog import Catalog, Source
-from crossdock.client.credentials import Auth
+from crossdock.client.credentials import Auth, chosen_endpoint
 from crossdock.client.cursor import Cursor
 from crossdock.client.drivers import OnProgress, Parameters, Run, Wishes
 from crossdock.client.local import LocalDriver
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 #: In the working directory, unless ``home`` or CROSSDOCK_HOME says otherwise.
 DEFAULT_HOME = ".crossdock"
 HOME_VARIABLE = "CROSSDOCK_HOME"
-#: Address of a deployment, for whoever gives neither ``endpoint`` nor ``home``.
-ENDPOINT_VARIABLE = "CROSSDOCK_ENDPOINT"
 
 
 def connect(
@@ -68,7 +66,7 @@ def connect(
         given["workers"] = workers
     if exchange != "auto":
         given["exchange"] = exchange
-    address = endpoint or (None if home else os.environ.get(ENDPOINT_VARIABLE))
+    address = chosen_endpoint(endpoint, home, os.environ)
     if address:
         return Connection(_remote(address, auth, tables, given))
     if auth is not None:
@@ -116,6 +114,11 @@ class Connection:
     def settings(self) -> Settings:
         """What was chosen; with an endpoint, the deployment has the rest."""
         return self._driver.settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        """For the next queries: partitions, sizes, threads. Workers already started stay."""
+        self._local.settings = settings
 
     # -- PEP 249 -----------------------------------------------------------------------------------
 
