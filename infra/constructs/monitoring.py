@@ -51,26 +51,16 @@ class Monitoring(Construct):
         alarms = []
         for name, function in self._watched.functions.items():
             errors = function.metric_errors(period=_MINUTE, statistic="Sum")
-            # A worker's error costs one attempt of one task; a burst of them is a fault.
-            limit = 10 if name in self._watched.workers else 1
-            alarms.append(self._alarm(f"{name}-errors", errors, limit, minutes=5, of=1))
-            if name not in self._watched.workers:
-                throttles = function.metric_throttles(period=_MINUTE, statistic="Sum")
+            throttles = function.metric_throttles(period=_MINUTE, statistic="Sum")
+            if name in self._watched.workers:
+                # An error costs one attempt of one task, and the coordinator backs off from
+                # throttles: only a burst of errors, or throttling that lasts, is a fault.
+                alarms.append(self._alarm(f"{name}-errors", errors, 10, minutes=5, of=1))
+                alarms.append(self._alarm(f"{name}-throttles", throttles, 1, minutes=15, of=15))
+            else:
+                alarms.append(self._alarm(f"{name}-errors", errors, 1, minutes=5, of=1))
                 alarms.append(self._alarm(f"{name}-throttles", throttles, 1, minutes=5, of=3))
-        throttled = self._sum(
-            {name: self._watched.functions[name] for name in sorted(self._watched.workers)}
-        )
-        alarms.append(self._alarm("workers-throttles", throttled, 1, minutes=15, of=15))
         return alarms
-
-    def _sum(self, functions: Mapping[str, lambda_.IFunction]) -> cloudwatch.MathExpression:
-        used = {
-            f"m{index}": function.metric_throttles(period=_MINUTE, statistic="Sum")
-            for index, function in enumerate(functions.values())
-        }
-        return cloudwatch.MathExpression(
-            expression=" + ".join(used), using_metrics=used, period=_MINUTE, label="throttles"
-        )
 
     def _queue_alarms(self) -> list[cloudwatch.Alarm]:
         age = self._watched.control.metric_approximate_age_of_oldest_message(period=_MINUTE)
