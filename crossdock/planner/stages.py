@@ -12,6 +12,7 @@ from crossdock.planner.distribute.drafts import EdgeDraft, ScanDraft, leaves
 from crossdock.planner.distribute.exchange import partition_count
 from crossdock.planner.distribute.expressions import is_volatile
 from crossdock.planner.distribute.rebuild import rebuilt
+from crossdock.planner.distribute.sharing import share_inputs
 from crossdock.planner.labels import is_sequential, label_of, order_matters, parts_of
 from crossdock.planner.nodes import (
     AggregateCall,
@@ -69,6 +70,7 @@ def assemble(
     final: StageDraft, sheet: Sheet, tables: Mapping[str, TableMeta], options: PlannerOptions
 ) -> tuple[tuple[Stage, ...], tuple[Edge, ...]]:
     """Stages and edges of the plan whose result ``final`` makes; what it never reads is dropped."""
+    share_inputs(final, sheet)
     cut = _cut(final, sheet, options)
     stages = tuple(
         _Drawing(cut, sheet, tables, options, number).stage() for number in range(len(cut.drafts))
@@ -110,8 +112,12 @@ def _producers_first(final: StageDraft, sheet: Sheet) -> tuple[StageDraft, ...]:
 
 def _inputs(draft: StageDraft, sheet: Sheet) -> list[EdgeDraft]:
     """The edges a fragment reads, left to right."""
+    return list({id(edge): edge for edge in _edges_by_leaf(draft, sheet).values()}.values())
+
+
+def _edges_by_leaf(draft: StageDraft, sheet: Sheet) -> dict[str, EdgeDraft]:
     names = [leaf.name for leaf in leaves(draft.placed.relation) if isinstance(leaf, Input)]
-    return [sheet.edges[name] for name in dict.fromkeys(names)]
+    return {name: sheet.edges[name] for name in names}
 
 
 def _partitions(inputs: Iterable[EdgeDraft], options: PlannerOptions) -> int:
@@ -149,7 +155,7 @@ class _Drawing:
         tasks, inputs_of_scans = self._tasks_and_scans(scans)
         relation = _renamed(
             placed.relation,
-            {edge.draft.name: edge.name for edge in inputs}
+            self._edge_names(inputs)
             | {name: scan.name for name, scan in zip(scans, inputs_of_scans, strict=True)},
         )
         return Stage(
@@ -169,6 +175,12 @@ class _Drawing:
             estimated_rows=round(placed.size.rows),
             estimated_bytes=round(placed.size.bytes),
         )
+
+    def _edge_names(self, inputs: Sequence[NumberedEdge]) -> dict[str, str]:
+        """What each leaf is called in the plan; several may read one edge."""
+        numbered = {id(edge.draft): edge.name for edge in inputs}
+        drafts = _edges_by_leaf(self.draft, self.sheet)
+        return {leaf: numbered[id(draft)] for leaf, draft in drafts.items()}
 
     def _scans(self) -> dict[str, ScanDraft]:
         found = [n.source for n in leaves(self.draft.placed.relation) if isinstance(n, Scan)]
