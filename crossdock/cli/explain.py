@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from crossdock.cli.options import (
+    endpoint_options,
     home_option,
     open_connection,
     parameter_option,
@@ -25,6 +26,7 @@ from crossdock.cli.options import (
 @click.option("--format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--fragments/--no-fragments", default=True, help="Show each stage's SQL.")
 @home_option
+@endpoint_options
 @setting_options
 def explain(
     sql: str | None, file: str | None, format: str, fragments: bool, **options: Any

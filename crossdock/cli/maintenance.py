@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from crossdock.cli.options import home_option
+from crossdock.cli.options import endpoint_options, home_option
 
 if TYPE_CHECKING:
-    from coordinator_state.records import QueryRecord
+    from crossdock.client.history import Entry, History
     from crossdock.local import LocalPlatform
 
 _SQL_CHARS = 60
@@ -21,52 +20,49 @@ _SQL_CHARS = 60
 
 @click.group()
 def queries() -> None:
-    """Queries of this home folder: running ones, and those of the last day."""
+    """Queries that run or ran: in a home folder those of the last day, in a deployment yours."""
 
 
 @queries.command("list")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
 @home_option
-def list_(limit: int, home: Path | None) -> None:
+@endpoint_options
+def list_(limit: int, **where: Any) -> None:
     """Newest first: id, status, start (UTC), seconds, rows, SQL; tab-separated."""
-    with _platform(home) as platform:
-        records = platform.queries(limit)
-    for record in records:
-        click.echo("\t".join(_line(record)))
+    with _history(**where) as history:
+        entries = history.list(limit)
+    for entry in entries:
+        click.echo("\t".join(_line(entry)))
 
 
 @queries.command()
 @click.argument("query_id")
 @click.option("--format", type=click.Choice(["text", "json"]), default="text")
 @home_option
-def show(query_id: str, format: str, home: Path | None) -> None:
+@endpoint_options
+def show(query_id: str, format: str, **where: Any) -> None:
     """Status, error and receipt of one query."""
-    from coordinator_state.ids import QueryId
-    from crossdock.receipt import of_summary
-
-    with _platform(home) as platform:
-        summary = platform.progress(QueryId(query_id))
-    seconds = (summary.ended_at or summary.created_at) - summary.created_at
-    receipt = of_summary(summary, labels=(), seconds=seconds)
+    with _history(**where) as history:
+        account = history.show(query_id)
     if format == "json":
-        click.echo(receipt.to_json())
+        click.echo(account.receipt.to_json())
         return
-    click.echo(f"{summary.status.value}: {' '.join(summary.sql.split())}")
-    if summary.error is not None:
-        click.echo(f"{summary.error.kind}: {summary.error.message}")
-    click.echo(receipt.to_text().rstrip("\n"))
+    click.echo(f"{account.status}: {' '.join(account.sql.split())}")
+    if account.error is not None:
+        kind, message = account.error
+        click.echo(f"{kind}: {message}")
+    click.echo(account.receipt.to_text().rstrip("\n"))
 
 
 @queries.command()
 @click.argument("query_id")
 @home_option
-def cancel(query_id: str, home: Path | None) -> None:
+@endpoint_options
+def cancel(query_id: str, **where: Any) -> None:
     """End a running query; its workers stop within a heartbeat."""
-    from coordinator_state.ids import QueryId
-
-    with _platform(home) as platform:
-        record = platform.cancel(QueryId(query_id))
-    click.echo(f"{record.query_id} is {record.status.value}", err=True)
+    with _history(**where) as history:
+        status = history.cancel(query_id)
+    click.echo(f"{query_id} is {status}", err=True)
 
 
 @click.command()
@@ -91,15 +87,30 @@ def _platform(home: Path | None) -> Iterator[LocalPlatform]:
         platform.close()
 
 
-def _line(record: QueryRecord) -> list[str]:
-    began = datetime.datetime.fromtimestamp(record.created_at, datetime.UTC)
-    took = "" if record.ended_at is None else f"{record.ended_at - record.created_at:.2f}"
-    sql = " ".join(record.sql.split())
+@contextmanager
+def _history(home: Path | None, endpoint: str | None, auth: str | None) -> Iterator[History]:
+    from crossdock.client.endpoints import chosen_endpoint, http_api
+    from crossdock.client.history import LocalHistory, RemoteHistory
+
+    address = chosen_endpoint(endpoint, home)
+    if address is None:
+        with _platform(home) as platform:
+            yield LocalHistory(platform)
+        return
+    history = RemoteHistory(http_api(address, auth))
+    try:
+        yield history
+    finally:
+        history.close()
+
+
+def _line(entry: Entry) -> list[str]:
+    sql = " ".join(entry.sql.split())
     return [
-        record.query_id,
-        record.status.value,
-        began.strftime("%Y-%m-%d %H:%M:%S"),
-        took,
-        str(record.result_rows),
+        entry.query_id,
+        entry.status,
+        entry.began.strftime("%Y-%m-%d %H:%M:%S"),
+        "" if entry.seconds is None else f"{entry.seconds:.2f}",
+        str(entry.rows),
         sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…",
     ]

@@ -28,6 +28,24 @@ def home_option(command: C) -> C:
     )(command)
 
 
+def endpoint_options(command: C) -> C:
+    """Where queries run: this machine, or a deployment."""
+    command = click.option(
+        "--auth",
+        metavar="HOW",
+        default=None,
+        help="With an endpoint: iam (signed with AWS credentials), none, or 'Bearer TOKEN'; "
+        "CROSSDOCK_TOKEN holds a token out of sight.  [default: iam]",
+    )(command)
+    return click.option(
+        "--endpoint",
+        metavar="URL",
+        default=None,
+        help="A deployment's HTTP API; CROSSDOCK_ENDPOINT names one for every command that is "
+        "given no --home.  [default: this machine]",
+    )(command)
+
+
 def setting_options(command: C) -> C:
     """A flag for every setting; what is not given is not passed on."""
     for field in reversed(FIELDS):
@@ -108,6 +126,8 @@ def open_connection(options: Mapping[str, Any]) -> Connection:
 
     return connect(
         home=options.get("home"),
+        endpoint=options.get("endpoint"),
+        auth=options.get("auth"),
         tables=parse_tables(options.get("tables", ())),
         **given_settings(options),  # type: ignore[arg-type]
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crossdock.cli.options import (
+    endpoint_options,
     home_option,
     open_connection,
     parameter_option,
@@ -47,6 +48,7 @@ _BY_SUFFIX = {".json": "json", ".csv": "csv", ".arrow": "arrow", ".parquet": "pa
 @click.option("--quiet", is_flag=True, help="No progress and no receipt on stderr.")
 @click.option("--receipt", type=click.Choice(["text", "json"]), default="text", help="Its form.")
 @home_option
+@endpoint_options
 @setting_options
 def query(
     sql: str | None,
@@ -85,7 +87,7 @@ def query(
 
 
 def _labels(cursor: Cursor) -> list[str]:
-    return [stage.label for stage in cursor.plan.stages] if cursor.plan else []
+    return list(cursor.stage_labels)
 
 
 def _show_receipt(cursor: Cursor, form: str) -> None:

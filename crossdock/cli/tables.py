@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from crossdock.cli.options import home_option
+from crossdock.cli.options import endpoint_options, home_option
 
 if TYPE_CHECKING:
     from crossdock.catalog import Catalog
+    from crossdock.client.remote_tables import RemoteTables
 
 
 @click.group()
 def tables() -> None:
-    """Name Parquet files once, for every later query of this home folder."""
+    """Name Parquet files once, for every later query of this home folder or deployment."""
 
 
 @tables.command()
 @click.argument("name")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @home_option
-def add(name: str, paths: tuple[str, ...], home: Path | None) -> None:
+@endpoint_options
+def add(name: str, paths: tuple[str, ...], **where: Any) -> None:
     """Name files, globs or folders; an entry of that name is replaced."""
-    meta = _catalog(home).add(name, list(paths), persistent=True)
+    meta = _tables(**where).add(name, list(paths), persistent=True)
     click.echo(
         f"{meta.name}: {len(meta.columns)} columns, {meta.rows:,} rows, {len(meta.files)} files",
         err=True,
@@ -33,19 +35,21 @@ def add(name: str, paths: tuple[str, ...], home: Path | None) -> None:
 
 @tables.command("list")
 @home_option
-def list_(home: Path | None) -> None:
+@endpoint_options
+def list_(**where: Any) -> None:
     """Names and where they point, tab-separated."""
-    catalog = _catalog(home)
-    for name in catalog.names():
-        click.echo(f"{name}\t{' '.join(catalog.sources(name))}")
+    known = _tables(**where)
+    for name in known.names():
+        click.echo(f"{name}\t{' '.join(known.sources(name))}")
 
 
 @tables.command()
 @click.argument("name")
 @home_option
-def describe(name: str, home: Path | None) -> None:
+@endpoint_options
+def describe(name: str, **where: Any) -> None:
     """Columns and types, tab-separated; a summary on stderr."""
-    meta = _catalog(home).describe(name)
+    meta = _tables(**where).describe(name)
     for column in meta.columns:
         click.echo(f"{column.name}\t{column.type}")
     click.echo(f"{meta.rows:,} rows, {meta.size:,} bytes, {len(meta.files)} files", err=True)
@@ -54,13 +58,22 @@ def describe(name: str, home: Path | None) -> None:
 @tables.command()
 @click.argument("name")
 @home_option
-def remove(name: str, home: Path | None) -> None:
+@endpoint_options
+def remove(name: str, **where: Any) -> None:
     """Forget a name; its files stay."""
-    _catalog(home).remove(name)
+    _tables(**where).remove(name)
 
 
-def _catalog(home: Path | None) -> Catalog:
+def _tables(home: Path | None, endpoint: str | None, auth: str | None) -> Catalog | RemoteTables:
+    from crossdock.client.endpoints import chosen_endpoint, http_api
+
+    address = chosen_endpoint(endpoint, home)
+    if address is not None:
+        from crossdock.client.remote_tables import RemoteTables
+
+        return RemoteTables(http_api(address, auth))
     from crossdock.catalog import Catalog
     from crossdock.client.connection import home_folder
+    from crossdock.platform.aws.on_demand import s3_files
 
-    return Catalog(home_folder(home))
+    return Catalog(home_folder(home), remote=s3_files())

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossdock.catalog import Catalog, Source
-from crossdock.client.credentials import Auth, chosen_endpoint
+from crossdock.client.credentials import Auth
 from crossdock.client.cursor import Cursor
 from crossdock.client.drivers import OnProgress, Parameters, Run, Wishes
+from crossdock.client.endpoints import chosen_endpoint
 from crossdock.client.local import LocalDriver
 from crossdock.client.releases import Releases
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
@@ -66,7 +67,7 @@ def connect(
         given["workers"] = workers
     if exchange != "auto":
         given["exchange"] = exchange
-    address = chosen_endpoint(endpoint, home, os.environ)
+    address = chosen_endpoint(endpoint, home)
     if address:
         return Connection(_remote(address, auth, tables, given))
     if auth is not None:

@@ -24,9 +24,10 @@ from crossdock.api.models import (
     ResultParts,
     SubmitBody,
 )
-from crossdock.client.credentials import Auth, signer
+from crossdock.client.credentials import Auth
 from crossdock.client.documents import progress_of, receipt_of
 from crossdock.client.drivers import Parameters, Run, Wishes
+from crossdock.client.endpoints import http_api
 from crossdock.client.http import HttpApi, quoted
 from crossdock.client.remote_tables import RemoteTables
 from crossdock.client.rows import Rows
@@ -77,8 +78,7 @@ def remote_driver(
     room = Room(
         scratch=scratch, threads=os.cpu_count() or 1, memory=_MEMORY, sources=LocalSources()
     )
-    api = HttpApi(endpoint, signer(auth, environment))
-    return RemoteDriver(api, settings, chosen, room)
+    return RemoteDriver(http_api(endpoint, auth), settings, chosen, room)
 
 
 class RemoteDriver:
@@ -176,8 +176,7 @@ class RemoteRun(Run):
     def close(self) -> None:
         if self._rows is not None:
             self._rows.close()
-        if self._document.status is QueryStatus.RUNNING:
-            self._end_there()
+        self._end_there()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -196,7 +195,8 @@ class RemoteRun(Run):
                 watched(progress_of(document))
 
     def _end_there(self) -> None:
-        self._document = self._api.call("DELETE", self._path, QueryDocument)
+        if self._document.status is QueryStatus.RUNNING:
+            self._document = self._api.call("DELETE", self._path, QueryDocument)
 
     def _parts(self) -> Iterator[ResultPart]:
         token = ""
