@@ -53,7 +53,7 @@ def make_worker(deployment: Deployment, seconds_left: float) -> Worker:
         clock=SystemClock(),
         ids=deployment.ids,
         meter=deployment.meter,
-        scratch=_own_scratch(config.scratch),
+        scratch=_own_scratch(config.scratch / "workers"),
         make_executor=lambda folder: Executor(
             folder, config.memory_bytes, config.threads, sources=sources
         ),
