@@ -3,10 +3,11 @@ PYTHON ?= python3
 SF ?= 1
 QUERIES ?=
 PEER ?=
+SECONDS ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench fuzz clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -26,8 +27,27 @@ check: $(VENV)/.dev-installed
 bench: $(VENV)/.installed $(if $(PEER),$(VENV)/.bench-installed)
 	$(BIN)/python benchmarks/tpch.py --scale $(SF) $(if $(QUERIES),--queries $(QUERIES)) $(if $(PEER),--peer $(PEER))
 
+# Random queries against DuckDB: make fuzz SECONDS=600
+fuzz: $(VENV)/.dev-installed
+	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+
+layers: $(VENV)/.dev-installed
+	$(BIN)/python -m layers.build --architecture $(ARCHITECTURE)
+
+# Writes cdk.out; prints unpacked sizes, and seconds to import each handler.
+synth: layers .node/.installed
+	$(CDK) synth --all --quiet $(CDK_OPTIONS)
+	$(BIN)/python -m layers.cold_start
+
+deploy: layers .node/.installed
+	$(CDK) deploy --all $(CDK_OPTIONS)
+
+# Asks first, unless YES=1. KEEP_DATA=1 leaves the table and the buckets.
+destroy: $(VENV)/.dev-installed
+	$(BIN)/python -m infra.teardown --name $(NAME) $(if $(YES),--yes) $(if $(KEEP_DATA),--keep-data)
+
 clean:
-	rm -rf $(VENV) .data .crossdock .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf .node .venv-ministack $(VENV) .data .crossdock .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 
 # pip reads dependency groups from 25.1 on.
 $(VENV)/.installed: pyproject.toml
@@ -42,4 +62,8 @@ $(VENV)/.dev-installed: $(VENV)/.installed
 
 $(VENV)/.bench-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
+
+.node/.installed: Makefile
+	npm install --silent --no-save --prefix .node aws-cdk@2.1148.1
 	touch $@
