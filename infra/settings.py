@@ -24,7 +24,8 @@ LAUNCHES_PER_FUNCTION = 1_000
 #: A stack holds at most 500 resources, and a queue with its policy is two.
 MAX_POOL = 200
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
-_NAME = re.compile(r"[a-z][a-z0-9-]{1,22}[a-z0-9]")
+#: No dash: names of resources are ``<name>-...``, and permissions are given by such prefixes.
+_NAME = re.compile(r"[a-z][a-z0-9]{2,23}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?]*)?")
 
 
@@ -218,7 +219,7 @@ def _named(settings: Settings) -> list[str]:
     if _NAME.fullmatch(settings.name):
         return []
     return [
-        f"name must be 3 to 24 lower-case letters, digits and dashes, starting with a letter, "
+        f"name must be 3 to 24 lower-case letters and digits, starting with a letter, "
         f"not {settings.name!r}"
     ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import platform
 import shutil
 import subprocess
 import sys
@@ -33,6 +32,8 @@ from layers.recipes import (
 )
 
 BUILD = ROOT / "build"
+#: Pure Python, so the same for any machine.
+_RUNTIME_PACKAGES = ("boto3",)
 
 
 @click.command(help=__doc__)
@@ -68,8 +69,7 @@ def build_layers(machine: Machine) -> Path:
 
 def build_native() -> Path:
     """The same versions for the interpreter that runs this, as an emulator of AWS needs them."""
-    machine = Machine.ARM64 if platform.machine() in {"arm64", "aarch64"} else Machine.X86_64
-    target = Target(machine=machine)
+    target = Target(machine=Machine.of_this())
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     folder = BUILD / "layers" / f"native-{version}"
     interpreter = Path(sys.executable)
@@ -90,6 +90,16 @@ def build_functions() -> Path:
     with _locked(folder):
         _copy_packages(["functions"], folder)
         _compile(folder, find_python(PYTHON))
+    return folder
+
+
+def build_runtime() -> Path:
+    """What Lambda's Python has besides the standard library, for trying functions elsewhere."""
+    folder = BUILD / "runtime"
+    with _locked(folder):
+        if not (folder / "boto3").is_dir():
+            command = [sys.executable, "-m", "pip", "install", "--quiet", f"--target={folder}"]
+            subprocess.run([*command, *_RUNTIME_PACKAGES], check=True)
     return folder
 
 

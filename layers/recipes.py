@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,17 @@ ENGINE = "engine"
 ENGINE_PACKAGES = ("coordinator_state", "crossdock")
 #: Layers of locked third-party packages; ``<name>.in`` says what is wanted.
 THIRD_PARTY = ("base", "duckdb", "arrow")
+
+_LIGHT = (ENGINE, "base")
+_RUNS = (*_LIGHT, "duckdb")
+#: Handlers and the layers their functions get; a test compares them with the synthesized template.
+HANDLERS: Mapping[str, Sequence[str]] = {
+    "api": _LIGHT,
+    "coordinator": (*_RUNS, "arrow"),
+    "producer": _RUNS,
+    "consumer": _RUNS,
+    "janitor": _RUNS,
+}
 
 #: The runtime has these; a copy would cost 25 MB and start no faster.
 PROVIDED = frozenset({"boto3", "botocore", "python-dateutil", "s3transfer", "six", "urllib3"})
@@ -63,6 +75,11 @@ class Machine(StrEnum):
 
     ARM64 = "arm64"
     X86_64 = "x86_64"
+
+    @classmethod
+    def of_this(cls) -> Machine:
+        """The machine this runs on."""
+        return cls.ARM64 if platform.machine() in {"arm64", "aarch64"} else cls.X86_64
 
     @property
     def wheel(self) -> str:
