@@ -24,12 +24,18 @@ _ROWS = (
 )
 
 
-def leftovers(home: Path, *, kept: tuple[str, ...] = ("receipt",)) -> list[str]:
+def leftovers(
+    home: Path, *, kept: tuple[str, ...] = ("receipt",), connected: bool = False
+) -> list[str]:
     """A line for everything that ended queries may not leave; none when all is well.
 
     ``kept`` names the top folders of objects that may stay: receipts, and results still read.
+    ``connected``: a client has the home open, so its own scratch folder may stay.
     """
-    return [*_objects(home / "objects", kept), *_scratch(home / "scratch"), *_items(home)]
+    scratch = list(_scratch(home / "scratch"))
+    if connected:
+        scratch = [line for line in scratch if not line.startswith("scratch client-")]
+    return [*_objects(home / "objects", kept), *scratch, *_items(home)]
 
 
 def statuses(home: Path) -> list[str]:

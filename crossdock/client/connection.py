@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,6 +106,7 @@ class Connection:
         self._runs: set[Run] = set()  # open ones; their results go with them
         self._releases: Releases | None = None
         self._closed = False
+        self._beginning = threading.Lock()  # no query begins while the connection closes
 
     @property
     def tables(self) -> Catalog | RemoteTables:
@@ -158,9 +160,10 @@ class Connection:
 
     def close(self) -> None:
         """Cancel what runs, end the workers, delete results; closing again is no error."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._beginning:
+            if self._closed:
+                return
+            self._closed = True
         try:
             for run in tuple(self._runs):
                 run.cancel()
@@ -201,12 +204,13 @@ class Connection:
         return self._driver
 
     def _begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
-        self._open()
-        run = self._driver.begin(sql, parameters, wishes)
-        self._runs.add(run)
-        if self._releases is None:
-            self._releases = Releases()
-        return run
+        with self._beginning:
+            self._open()
+            run = self._driver.begin(sql, parameters, wishes)
+            self._runs.add(run)
+            if self._releases is None:
+                self._releases = Releases()
+            return run
 
     def _end(self, run: Run) -> None:
         """Close a run now."""

@@ -35,6 +35,7 @@ class Cursor:
         self._as_text = wishes.as_text
         self._run: Run | None = None
         self._rows: Rows | None = None
+        self._cancelled = False
         self._closed = False
 
     # -- running -----------------------------------------------------------------------------------
@@ -57,10 +58,13 @@ class Cursor:
         """
         self._open()
         self._drop()
+        self._cancelled = False
         wishes = Wishes(on_progress=self.on_progress, as_text=self._as_text)
         run = self.connection._begin(sql, parameters, wishes)
         self._run = run
         weakref.finalize(self, self.connection._end_soon, run).atexit = False
+        if self._cancelled:  # while it was planned; asked after ``_run`` is set
+            run.cancel()
         try:
             self._rows = run.start()
         except BaseException:
@@ -76,6 +80,7 @@ class Cursor:
 
     def cancel(self) -> None:
         """End the running query; the call that waits for it raises ``QueryCancelled``."""
+        self._cancelled = True
         run = self._run
         if run is not None:
             run.cancel()

@@ -281,7 +281,9 @@ class LocalPlatform:
     ) -> QueryRecord:
         """End and close it; the record as it stands: it may have been cancelled meanwhile."""
         with self._lock:
-            own = self._own.pop(query_id)
+            own = self._own.pop(query_id, None)
+        if own is None:  # ``close`` of another thread came first
+            return self.store.get_query(query_id)
         now = self._clock.now()
         return in_process.end(
             self.medium,

@@ -116,5 +116,5 @@ def test_killed_worker_changes_no_answer_and_leaves_nothing(
     columns = tuple((each[0], each[1]) for each in query.cursor.description)
     assert_same(Answer(columns, tuple(query.rows)), expected, ordered=True)
     query.cursor.close()
-    assert leftovers(connection.home) == []
+    assert leftovers(connection.home, connected=True) == []
     assert set(statuses(connection.home)) == {"SUCCEEDED"}
