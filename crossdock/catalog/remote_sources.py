@@ -43,13 +43,18 @@ def find_remote(files: RemoteFiles, source: str) -> Sequence[FoundFile]:
 def _find(files: RemoteFiles, source: str, key: str) -> Sequence[RemoteFile]:
     if has_wildcard(key):
         return _required(_matches(files, source), f"no Parquet file matches {source}")
+    denied: PlatformDenied | None = None
     if key and not key.endswith("/"):
         try:
             return [files.look(source)]
         except ObjectNotFound:
             pass  # then it is a folder, or nothing
+        except PlatformDenied as error:
+            denied = error  # so S3 answers for a missing object, if only a prefix may be listed
     folder = source.rstrip("/") + "/"
     below = [file for file in files.list(folder) if _is_data(file.url.removeprefix(folder))]
+    if denied is not None and not below:
+        raise denied
     return _required(
         below, f"{source} does not exist, as a file or as a folder with Parquet files (*.parquet)"
     )

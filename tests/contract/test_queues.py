@@ -16,9 +16,12 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from coordinator_state.sqlite import SqliteStateStore
 from crossdock.errors import PlatformDenied, PlatformError, PlatformUnavailable, QueueNotFound
+from crossdock.platform.aws.pool import PoolQueues
 from crossdock.platform.aws.queues import SqsQueues
 from crossdock.platform.bodies import CHUNK_BYTES, MAX_BYTES
+from crossdock.platform.clock import SystemClock
 from crossdock.platform.local.queues import SqliteQueues
 from crossdock.platform.memory import MemoryQueues
 from crossdock.platform.meter import CountingMeter, MeteredQueues
@@ -40,7 +43,14 @@ def sqs_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
         yield boto3.client("sqs", region_name="us-east-1")
 
 
-@pytest.fixture(params=["sqlite", "memory", "sqs"])
+def pooled_queues(store: SqliteStateStore, size: int) -> PoolQueues:
+    stack, made = MemoryQueues(visibility_seconds=0.2), MemoryQueues(visibility_seconds=0.2)
+    pool = [f"{number:04d}" for number in range(size)]
+    stack.create(*pool)
+    return PoolQueues(stack, made, pool, store=store, clock=SystemClock())
+
+
+@pytest.fixture(params=["sqlite", "memory", "sqs", "pooled", "made beside the pool"])
 def medium(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Medium]:
     if request.param == "sqlite":
         queues = SqliteQueues(tmp_path / "queues.db", visibility=0.2)
@@ -48,6 +58,10 @@ def medium(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Medium]:
         queues.close()
     elif request.param == "memory":
         yield Medium(MemoryQueues(visibility_seconds=0.2), 0.2, 1000)
+    elif request.param in ("pooled", "made beside the pool"):
+        store = SqliteStateStore(tmp_path / "state.db")
+        yield Medium(pooled_queues(store, 3 if request.param == "pooled" else 0), 0.2, 1000)
+        store.close()
     else:
         client = request.getfixturevalue("sqs_client")
         yield Medium(SqsQueues(client, prefix="t-", visibility=1), 1.0, 100)

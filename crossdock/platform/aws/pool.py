@@ -75,6 +75,10 @@ class PoolQueues:
         leases = [one for one in self._leases() if one.holder in wanted]
         in_parallel(lambda one: self._store.return_queue(one.queue, one.holder), leases)
         self._made.drop(*sorted(wanted.difference(one.holder for one in leases)))
+        with self._lock:
+            for name in names:
+                self._places.pop(name, None)
+                self._settled.discard(_group(name))
 
     def names(self, prefix: str) -> Sequence[str]:
         leased = {one.holder for one in self._leases() if one.holder.startswith(prefix)}
@@ -96,7 +100,7 @@ class PoolQueues:
 
     def _place(self, name: str) -> tuple[Queues, str]:
         """Where a name's messages are. A stage's queues are all there before it has any user."""
-        group = name.rpartition("-")[0]
+        group = _group(name)
         with self._lock:
             if known := self._places.get(name):
                 return known
@@ -116,3 +120,8 @@ class PoolQueues:
                 self._settled.clear()
             self._settled.add(group)
             self._places.update({one.holder: (self._pooled, one.queue) for one in leases})
+
+
+def _group(name: str) -> str:
+    """What the queues of one stage have in common."""
+    return name.rpartition("-")[0]
