@@ -12,6 +12,7 @@ import duckdb
 
 from crossdock.client.rows import Rows
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
+from crossdock.executor.damage import with_damaged_file
 from crossdock.executor.engine import Furnishing, Spare, connect, lock
 from crossdock.executor.failures import classify
 from crossdock.executor.inputs import open_slices, scan_query, slices_of
@@ -75,7 +76,8 @@ def _open(
     def translate(error: duckdb.Error) -> CrossdockError:
         if isinstance(error, duckdb.InterruptException):
             return QueryCancelled("the query was cancelled")
-        record = with_memory_advice(classify(error, inputs), read, room.memory)
+        record = with_damaged_file(classify(error, inputs), inputs, read)
+        record = with_memory_advice(record, read, room.memory)
         return QueryFailed(record.message, kind=record.kind)
 
     try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 
 import duckdb
+import msgspec
 
 from coordinator_state.records import ErrorRecord
 from crossdock.errors import (
@@ -63,7 +65,7 @@ _KINDS: tuple[tuple[type[BaseException], str, str, bool], ...] = (
     (duckdb.NotSupportedError, "", "NotSupported", False),
     (duckdb.ProgrammingError, "", "InvalidSql", False),
     (duckdb.DataError, "", "InvalidInput", False),
-    (duckdb.Error, "", "InvalidInput", False),
+    (duckdb.DatabaseError, "", "InvalidInput", False),
 )
 
 
@@ -89,6 +91,9 @@ def classify(error: BaseException, inputs: Sequence[str] = ()) -> ErrorRecord:
         return ErrorRecord(kind="OutOfSpace", message=text, retryable=True)
     if isinstance(error, OSError):
         return ErrorRecord(kind="InputError", message=text, retryable=True)
+    if type(error) is duckdb.Error:
+        # The Parquet reader's own exceptions have no class, and name no file.
+        return ErrorRecord(kind="InvalidParquet", message=text, scope="task")
     for kind_of_error, marker, kind, retryable in _KINDS:
         if isinstance(error, kind_of_error) and marker in text.lower():
             subject = next((name for name in inputs if name in text), "")
@@ -97,3 +102,12 @@ def classify(error: BaseException, inputs: Sequence[str] = ()) -> ErrorRecord:
                 kind=kind, message=text, retryable=retryable, scope=scope, subject=subject
             )
     return ErrorRecord(kind="Internal", message=f"{type(error).__name__}: {text}", retryable=True)
+
+
+#: Places and names in a fragment's own text, which the user never saw.
+_PLACES = re.compile(r"\s+LINE \d+: .*| when casting from source column c\d+", re.DOTALL)
+
+
+def without_places(record: ErrorRecord) -> ErrorRecord:
+    """``record`` without the engine's excerpt of a fragment's text."""
+    return msgspec.structs.replace(record, message=_PLACES.sub("", record.message))

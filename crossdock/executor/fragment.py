@@ -14,8 +14,14 @@ import duckdb
 
 from crossdock.errors import CrossdockError
 from crossdock.executor.carriers import check_columns
+from crossdock.executor.damage import with_damaged_file
 from crossdock.executor.engine import Furnishing, PlanEngine, Spare
-from crossdock.executor.failures import FragmentFailed, FragmentInterrupted, classify
+from crossdock.executor.failures import (
+    FragmentFailed,
+    FragmentInterrupted,
+    classify,
+    without_places,
+)
 from crossdock.executor.inputs import (
     OpenSlice,
     count_read,
@@ -127,6 +133,9 @@ class Executor:
         if interrupt.fired:
             return FragmentInterrupted("the fragment was stopped")
         record = classify(error, run.inputs)
+        if not run.plan.one_task:
+            record = without_places(record)
+        record = with_damaged_file(record, run.inputs, run.files_read)
         return FragmentFailed(with_memory_advice(record, run.files_read, self._memory))
 
     def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:
