@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 
+# Not used here, but imported while the environment starts: the processor is free then.
+import crossdock.aws.desk  # noqa: F401
 from crossdock.api.messages import Action
 from functions import wiring
 from functions.observability import logger, metrics, observed
