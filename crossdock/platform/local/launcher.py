@@ -106,6 +106,8 @@ class ProcessLauncher:
         """
         accepted: list[Launch] = []
         with self._lock:
+            if self._closed:  # idle processes may not have gone yet
+                raise PlatformUnavailable("the launcher is closed")
             for launch in launches:
                 try:
                     if not self._place(launch):
