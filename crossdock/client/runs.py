@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from crossdock.client.rows import Rows
 from crossdock.client.statements import Room, as_text, open_one_task, open_result, result_query
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.planner.plan import StagePlan
+from crossdock.process_memory import peak_resident
 from crossdock.receipt import Receipt, of_one_task, of_summary
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class OneTaskRun(LocalRun):
             seconds=self._elapsed,
             rows=self._rows.count if self._rows else 0,
             bytes_in=self._plan.scanned_bytes,
-            peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            peak_memory=peak_resident(),
             usage=self._usage(),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import tempfile
 import time
@@ -37,6 +36,7 @@ from crossdock.executor.outputs import check_types, source_of, write_edge, write
 from crossdock.executor.sources import LocalSources, Sources
 from crossdock.executor.types import quote
 from crossdock.planner.plan import FileSlice, ScanInput, Stage, StagePlan
+from crossdock.process_memory import peak_resident
 from crossdock.shuffle.spec import SectionFile
 
 
@@ -236,7 +236,7 @@ class _Run:
             rows_out=sum(section.rows for section in sections),
             bytes_out=sum(section.size for section in sections),
             seconds=time.perf_counter() - started,
-            peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            peak_memory=peak_resident(),
         )
 
     def _create_views(self, connection: duckdb.DuckDBPyConnection) -> None:
