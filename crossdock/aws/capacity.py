@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
@@ -11,6 +12,10 @@ from coordinator_state.store import StateStore
 from crossdock.platform.aws.parallel import in_parallel
 from crossdock.platform.ports import Clock, Launch, Launcher
 from crossdock.scheduler.snapshot import OFF
+
+#: Queries that wait for workers ask often; what is left is counted no more often than this, in
+#: seconds.
+COUNT_SECONDS = 0.5
 
 
 class BudgetedLauncher:
@@ -27,27 +32,42 @@ class BudgetedLauncher:
         self._store = store
         self._clock = clock
         self._budget = budget
+        self._lock = threading.Lock()
+        self._counted_at = -COUNT_SECONDS
+        self._left = budget
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
-        within = self._within({QueryId(launch.query_id) for launch in launches})
+        own = {QueryId(launch.query_id) for launch in launches}
+        oldest = self._living(own.union(self._store.open_queries()))[: self._budget]
+        within = {worker.worker_id for worker in oldest}
         allowed = [launch for launch in launches if launch.worker_id in within]
+        with self._lock:
+            self._left -= len(allowed)
         return self._launcher.launch(allowed) if allowed else ()
+
+    def room(self) -> int:
+        """Launches left within the budget, as of a moment ago."""
+        with self._lock:
+            now = self._clock.now()
+            if now >= self._counted_at + COUNT_SECONDS:
+                living = self._living(self._store.open_queries())
+                self._counted_at, self._left = now, self._budget - len(living)
+            return max(0, self._left)
 
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
         return self._launcher.gone(worker_ids)
 
-    def _within(self, own: set[QueryId]) -> frozenset[str]:
-        """Ids of the oldest ``budget`` workers that may live."""
-        queries = sorted(own.union(self._store.open_queries()))
+    def _living(self, queries: Iterable[QueryId]) -> list[WorkerRecord]:
+        """Workers of these queries that may live, oldest first."""
         now = self._clock.now()
         living = [
             worker
-            for workers in in_parallel(self._workers, queries)
+            for workers in in_parallel(self._workers, sorted(queries))
             for worker in workers
             if worker.status not in OFF and worker.life_until > now
         ]
         living.sort(key=lambda worker: (worker.launched_at, worker.worker_id))
-        return frozenset(worker.worker_id for worker in living[: self._budget])
+        return living
 
     def _workers(self, query_id: QueryId) -> Sequence[WorkerRecord]:
         try:

@@ -153,5 +153,6 @@ def control_desk(deployment: Deployment) -> ControlDesk:
         ),
         meter=deployment.meter,
         turn_seconds=TURN_SECONDS,
+        room=launcher.room,
     )
     return ControlDesk(coordinator, deployment.launcher)

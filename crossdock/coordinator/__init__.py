@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coordinator_state.errors import NotFound, StateError
@@ -37,6 +37,8 @@ MAX_LOOKS = 100
 MAX_TURNS = 10
 #: After an instruction that must wait (no capacity, a listing that lags).
 LATER_SECONDS = 0.1
+#: While other queries have all workers.
+CROWDED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,12 @@ class Coordinator:
         terms: Terms | None = None,
         meter: Meter | None = None,
         turn_seconds: float = 10.0,
+        room: Callable[[], int] | None = None,
     ) -> None:
-        """``limits.budget`` is for queries that name none; ``turn_seconds`` is a turn's lease."""
+        """``limits.budget`` is for queries that name none; ``turn_seconds`` is a turn's lease.
+
+        ``room`` says how many launches all queries together have left; None: enough.
+        """
         self._medium = medium
         self._store = medium.store
         self._launcher = launcher
@@ -82,7 +88,9 @@ class Coordinator:
         self._turn_seconds = turn_seconds
         # What the query's item does not count yet: requests made after a turn's last write.
         self._unsaved: dict[QueryId, Counter[str]] = {}
-        self._performer = Performer(medium, launcher, clock=clock, ids=ids, terms=terms or Terms())
+        self._performer = Performer(
+            medium, launcher, clock=clock, ids=ids, terms=terms or Terms(), room=room
+        )
 
     def turn(self, query_id: QueryId) -> TurnResult:
         """Do all that can be done now. If another turn holds the query: knock and leave.
@@ -217,6 +225,8 @@ class Coordinator:
                 return outcome, 0.0
             if outcome is Outcome.LATER:
                 delay = min(delay, LATER_SECONDS)
+            elif outcome is Outcome.CROWDED:
+                delay = min(delay, CROWDED_SECONDS)
             elif outcome is Outcome.MOVED:
                 overall = outcome
         return overall, delay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -60,6 +60,7 @@ class Outcome(Enum):
     MOVED = "moved"  # look again: more may follow
     ENDED = "ended"  # the query has ended; answer first, sweep in the next turn
     LATER = "later"  # try again at the next tick
+    CROWDED = "crowded"  # other queries have the workers; try again before long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +95,23 @@ class Performer:
     """Carries out instructions on one platform."""
 
     def __init__(
-        self, medium: Medium, launcher: Launcher, *, clock: Clock, ids: Ids, terms: Terms
+        self,
+        medium: Medium,
+        launcher: Launcher,
+        *,
+        clock: Clock,
+        ids: Ids,
+        terms: Terms,
+        room: Callable[[], int] | None = None,
     ) -> None:
+        """``room`` says how many launches all queries together have left; None: enough."""
         self._medium = medium
         self._store = medium.store
         self._launcher = launcher
         self._clock = clock
         self._ids = ids
         self._terms = terms
+        self._room = room
 
     def perform(self, scene: Scene, instruction: Instruction) -> Outcome:
         """Do it; a refusal or a vanished item is an answer, not an error."""
@@ -212,24 +222,19 @@ class Performer:
 
     def _launch(self, scene: Scene, what: LaunchWorkers) -> Outcome:
         """Write LAUNCHING, then call; what the platform refuses leaves again at once."""
+        # A query that waits for others asks often: it must not leave an item behind each time.
+        count = what.count if self._room is None else min(what.count, self._room())
         launches = [
             Launch(
                 query_id=scene.query_id,
                 worker_id=self._ids.worker_id(),
                 worker_class=scene.worker_class(what.stage),
             )
-            for _ in range(what.count)
+            for _ in range(count)
         ]
         for launch in launches:
             self._store.add_worker(self._launching(scene, launch, what))
-        final: PlatformError | None = None
-        accepted: set[str] = set()
-        try:
-            accepted = {a.worker_id for a in self._launcher.launch(launches)}
-        except PlatformUnavailable as error:
-            _log.warning("query %s: launch refused: %s", scene.query_id, error)
-        except PlatformError as error:
-            final = error  # a function that is not there, or may not be called: never mended here
+        accepted, final = self._accepted(launches)
         refused = [x for x in launches if x.worker_id not in accepted]
         for launch in refused:
             self._store.leave_worker(
@@ -240,7 +245,21 @@ class Performer:
                 kind="CannotLaunch", message=f"no worker can be started: {final}", scope="query"
             )
             return self._end(scene, EndQuery(QueryStatus.FAILED, error_record))
+        if count < what.count:
+            return Outcome.CROWDED
         return Outcome.LATER if refused else Outcome.QUIET
+
+    def _accepted(self, launches: Sequence[Launch]) -> tuple[set[str], PlatformError | None]:
+        """Worker ids of accepted launches, and an error that asking again would not mend."""
+        if not launches:
+            return set(), None
+        try:
+            return {launch.worker_id for launch in self._launcher.launch(launches)}, None
+        except PlatformUnavailable as error:
+            _log.warning("query %s: launch refused: %s", launches[0].query_id, error)
+            return set(), None
+        except PlatformError as error:
+            return set(), error  # such as a function that is not there, or may not be called
 
     def _launching(self, scene: Scene, launch: Launch, what: LaunchWorkers) -> WorkerRecord:
         now = self._clock.now()

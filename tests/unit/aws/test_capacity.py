@@ -102,3 +102,12 @@ def test_workers_that_left_were_lost_or_outlived_their_life_are_none(
 
 def test_who_is_gone_is_the_inner_launcher_s_to_say(store: SqliteStateStore) -> None:
     assert budgeted(store, 1)[0].gone(["w1", "w2"]) == {"w1"}
+
+
+def test_room_is_what_the_living_of_all_queries_leave(store: SqliteStateStore) -> None:
+    workers(store, "a", "w1", "w2", at=10)
+    launcher, _ = budgeted(store, 3)
+    assert launcher.room() == 1
+    launcher.launch(workers(store, "b", "v1", at=11))
+    assert launcher.room() == 0
+    assert budgeted(store, 2)[0].room() == 0
