@@ -19,7 +19,7 @@ from infra.checks import accept_wildcard
 
 #: Prefixes of the exchange bucket and of the result bucket, as the engine lays out its objects.
 EXCHANGE, PLAN = "exchange/", "plan/"
-RESULT, RECEIPT, TABLES = "result/", "receipt/", "tables/"
+RESULT, EXPORT, RECEIPT, TABLES = "result/", "export/", "receipt/", "tables/"
 
 #: Actions that take no resource. Tracing is added by CDK.
 ACCOUNT_WIDE = ("sqs:ListQueues", "xray:PutTelemetryRecords", "xray:PutTraceSegments")

@@ -123,3 +123,5 @@ class EngineFunction(Construct):
         )
         if defaults.tracing:
             accept_wildcard(self.role, "*", because="X-Ray's actions take no resource.")
+        else:
+            accept(self.function, "Serverless-LambdaTracing", because="A setting says so.")

@@ -15,7 +15,7 @@ from infra import assets, functions, grants
 from infra.checks import accept
 from infra.constructs.engine_function import Defaults, EngineFunction, FunctionSpec
 from infra.constructs.layers import Layers
-from infra.grants import EXCHANGE, PLAN, RECEIPT, RESULT, TABLES
+from infra.grants import EXCHANGE, EXPORT, PLAN, RECEIPT, RESULT, TABLES
 from infra.retention import retention
 from infra.settings import Architecture, Settings
 from infra.stacks.queues import QueuesStack
@@ -137,8 +137,7 @@ class ComputeStack(Stack):
     def _permit_api(self) -> None:
         role, state = self.api.role, self._state
         grants.look_at_queries(role, state.table_arn)
-        grants.read_objects(role, state.results_arn, RESULT, RECEIPT)
-        grants.own_objects(role, state.results_arn, TABLES)
+        grants.read_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT)
         grants.list_bucket(role, state.results_arn)
         grants.wake_coordinator(role, self._queues.control)
         grants.invoke(role, [self.coordinator.function])
@@ -148,8 +147,7 @@ class ComputeStack(Stack):
         grants.run_queries(role, state.table_arn)
         grants.own_objects(role, state.exchange_arn, EXCHANGE, PLAN)
         grants.list_bucket(role, state.exchange_arn)
-        grants.own_objects(role, state.results_arn, RESULT, RECEIPT)
-        grants.read_objects(role, state.results_arn, TABLES)
+        grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT, TABLES)
         grants.list_bucket(role, state.results_arn)
         grants.own_queues(role, made=self._made_queues, leased=self._queues.pool.prefix)
         grants.wake_coordinator(role, self._queues.control)
@@ -161,7 +159,7 @@ class ComputeStack(Stack):
         grants.run_queries(role, state.table_arn)
         grants.own_objects(role, state.exchange_arn, EXCHANGE, PLAN)
         grants.list_bucket(role, state.exchange_arn)
-        grants.own_objects(role, state.results_arn, RESULT, RECEIPT)
+        grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT)
         grants.list_bucket(role, state.results_arn)
         grants.own_queues(role, made=self._made_queues, leased=self._queues.pool.prefix)
         grants.wake_coordinator(role, self._queues.control)

@@ -7,7 +7,7 @@ from constructs import Construct
 
 from infra.constructs.private_bucket import PrivateBucket
 from infra.constructs.state_table import StateTable
-from infra.grants import EXCHANGE, PLAN, RECEIPT, RESULT
+from infra.grants import EXCHANGE, EXPORT, PLAN, RECEIPT, RESULT
 from infra.settings import Removal, Settings
 
 
@@ -29,7 +29,7 @@ class StateStack(Stack):
             self,
             "Results",
             keep=keep,
-            expiry={RESULT: settings.result_days + 1, RECEIPT: settings.result_days + 1},
+            expiry=dict.fromkeys((RESULT, EXPORT, RECEIPT), settings.result_days + 1),
         ).bucket
         # Exported by hand: permissions need the ARNs as texts to append prefixes to.
         self.table_arn = self._exported(self.table.table_arn)
