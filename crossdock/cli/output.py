@@ -16,6 +16,21 @@ import click
 _FILE_MODE = 0o666
 
 
+def check_destination(path: Path | None) -> None:
+    """Before the work: raise ``click.BadParameter`` if no file can be written there."""
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise _not_writable(path, f"there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise _not_writable(path, f"no permission for {folder}")
+
+
+def _not_writable(path: Path, why: str) -> click.BadParameter:
+    return click.BadParameter(f"cannot write {path}: {why}", param_hint="-o")
+
+
 @contextmanager
 def destination(path: Path | None) -> Iterator[BinaryIO]:
     """A binary stream. A file is renamed into place at the end, and removed if an error came."""
@@ -28,7 +43,10 @@ def destination(path: Path | None) -> Iterator[BinaryIO]:
             yield stream
         return
     target = path.resolve()  # through a link: the file it names is replaced, not the link
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise _not_writable(path, str(error.strerror)) from error
     partial = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -70,10 +70,11 @@ def query(
     if chosen in BINARY_FORMATS and output is None and sys.stdout.isatty():
         raise click.UsageError(f"--format {chosen} is binary: use -o FILE or a pipe")
     from crossdock.cli.formats import Format, write
-    from crossdock.cli.output import destination
+    from crossdock.cli.output import check_destination, destination
     from crossdock.cli.progress import live_bars
     from crossdock.results.values import is_text
 
+    check_destination(output)
     with open_connection(options) as connection:
         as_text = None if chosen in BINARY_FORMATS else is_text
         cursor = connection.cursor(as_text=as_text)

@@ -91,10 +91,15 @@ def _remote(
 
 
 def home_folder(home: str | os.PathLike[str] | None) -> Path:
-    """The home folder to use. Raises ``SettingError`` when a file stands there."""
+    """The home folder to use. Raises ``SettingError`` when there can be none."""
     folder = Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute()
-    if folder.exists() and not folder.is_dir():
-        raise SettingError(f"home = {str(folder)!r}: there is a file of that name")
+    try:
+        first = next(each for each in (folder, *folder.parents) if each.exists())
+    except PermissionError as error:
+        raise SettingError(f"home = {str(folder)!r}: no permission to look there") from error
+    if not first.is_dir():
+        there = "there is a file of that name" if first == folder else f"{first} is a file"
+        raise SettingError(f"home = {str(folder)!r}: {there}")
     return folder
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from coordinator_state.sqlite import SqliteStateStore
 from crossdock.cleanup import Medium
+from crossdock.errors import SettingError
 from crossdock.platform.local.objects import FolderObjects
 from crossdock.platform.local.queues import SqliteQueues
 from crossdock.platform.meter import MeteredObjects, MeteredQueues, metered_store
@@ -39,6 +40,11 @@ class Home:
         """Folders of running attempts, by query."""
         return self.folder / "scratch"
 
+    @property
+    def logs(self) -> Path:
+        """What worker processes say."""
+        return self.folder / "logs"
+
     def object_path(self, key: str) -> Path:
         """The file of an object."""
         return self.objects.joinpath(*key.split("/"))
@@ -58,8 +64,17 @@ class Parts:
 
 
 def open_parts(home: Home, meter: Meter) -> Parts:
-    """State, queues and objects of ``home``, made if missing; ``meter`` counts their requests."""
-    home.folder.mkdir(parents=True, exist_ok=True)
+    """State, queues and objects of ``home``, made if missing; ``meter`` counts their requests.
+
+    Raises ``SettingError`` when a folder cannot be made.
+    """
+    for folder in (home.folder, home.objects, home.scratch, home.logs):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(
+                f"home = {str(home.folder)!r}: cannot make the folder {folder}: {error.strerror}"
+            ) from error
     store = SqliteStateStore(home.state)
     queues = SqliteQueues(home.queues)
     medium = Medium(
