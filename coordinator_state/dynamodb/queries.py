@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -53,7 +53,8 @@ class QueryVerbs:
         merged = heapq.merge(
             *(self._ids(name, status=status, before=before) for name in listings), reverse=True
         )
-        ids = list(islice(merged, limit))
+        # A query that is closed meanwhile stands in two listings, one after the other.
+        ids = list(islice((query_id for query_id, _ in groupby(merged)), limit))
         found = self._table.get_many([keys.query_key(query_id) for query_id in ids])
         items = (found.get(keys.query_key(query_id)) for query_id in ids)
         return [decode(item, QueryRecord) for item in items if item is not None]

@@ -38,6 +38,7 @@ from tests.contract.state_setup import (
     Q,
     W,
     claim,
+    finish,
     indexes_claimed,
     new_query,
     new_stages,
@@ -376,3 +377,13 @@ def test_a_claim_is_one_read_and_two_writes(dynamodb: DynamoDbStateStore, wire: 
 def test_a_missing_table_is_named(state_client: Any) -> None:
     with pytest.raises(StateError, match="no table elsewhere"):
         DynamoDbStateStore(state_client, "elsewhere").get_query(Q)
+
+
+def test_a_query_closed_while_queries_are_listed_is_listed_once(
+    dynamodb: DynamoDbStateStore, wire: Wire
+) -> None:
+    start(dynamodb)
+    # The listing of open queries was read, that of closed ones is about to be.
+    wire.interleave("Query", lambda: finish(dynamodb), skip=1)
+    assert [query.query_id for query in dynamodb.list_queries()] == [Q]
+    assert dynamodb.get_query(Q).closed
