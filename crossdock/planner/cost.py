@@ -152,6 +152,8 @@ def selectivity(predicate: Expression, columns: Sequence[ColumnEstimate]) -> flo
             return min(1.0, sum(selectivity(c, columns) for c in children))
         case Comparison(operator, ColumnRef(index), Constant() as constant):
             return _compared(operator, columns[index], constant)
+        case Comparison("<" | "<=" | ">" | ">=", ColumnRef(), ColumnRef()):
+            return 0.5
         case Between(ColumnRef(index), Constant() as lower, Constant() as upper):
             above = _compared(">=", columns[index], lower)
             return _between(_compared("<=", columns[index], upper), above)

@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from crossdock.catalog import TableMeta
+from crossdock.catalog import ColumnMeta, TableMeta
 
 LARGEST_SHADOW = 20_000  # rows; with 2,000 a star schema's dimensions became all alike
 SMALLEST_SHADOW = 50  # rows; a smaller table keeps its own count
@@ -23,6 +23,8 @@ SMALLEST_SHADOW = 50  # rows; a smaller table keeps its own count
 SCALE_STEP = 4
 #: Shadows kept for later statements; statements that name files would add them without end.
 KEPT_SHADOWS = 200
+#: A column of more bits a value is no dictionary code: its values are taken for all different.
+_LONGEST_CODE_BITS = 14
 _INTEGERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 )
@@ -67,7 +69,7 @@ class ShadowTables:
             return
         ranges = self._ranges_of(name, wanted.meta)
         columns = ", ".join(
-            f"{_value(column.type, ranges.get(column.name), wanted.rows)} AS {quote(column.name)}"
+            f"{_value(column, ranges.get(column.name), wanted)} AS {quote(column.name)}"
             for column in wanted.meta.columns
         )
         self._connection.execute(
@@ -126,8 +128,11 @@ def _wider(known: _Range, low: Any, high: Any) -> _Range:
     return _Range(min(known.minimum, low), max(known.maximum, high))
 
 
-def _value(kind: str, found: _Range | None, rows: int) -> str:
+def _value(column: ColumnMeta, found: _Range | None, made: _Made) -> str:
     """SQL of a column's value in row ``i``."""
+    kind, rows = column.type, made.rows
+    if kind == "VARCHAR" and rows:
+        return f"'v' || CAST(i % {_texts(made.meta, column.name, rows)} AS VARCHAR)"
     if found is None or rows == 0:
         return f"CAST(NULL AS {kind})"
     low, high = found.minimum, found.maximum
@@ -141,3 +146,17 @@ def _value(kind: str, found: _Range | None, rows: int) -> str:
     if kind.startswith("DECIMAL") and isinstance(low, Decimal) and isinstance(high, Decimal):
         return f"CAST(i % {max(1, min(rows, int(high - low) + 1))} + {low} AS {kind})"
     return f"CAST(NULL AS {kind})"
+
+
+def _texts(table: TableMeta, column: str, rows: int) -> int:
+    """About how many texts a column has: few where a value takes few bits, for it is a code then.
+
+    Without this, ``type = 'x'`` would look as if it kept every row, and its table be joined last.
+    """
+    stored = sum(
+        group.column_bytes.get(column, 0) for file in table.files for group in file.row_groups
+    )
+    bits = 8 * stored / max(table.rows, 1)
+    if bits > _LONGEST_CODE_BITS or table.rows <= SMALLEST_SHADOW:
+        return rows
+    return max(2, min(rows, int(2**bits)))

@@ -264,5 +264,8 @@ def task_estimate(context: Context, placed: Placed) -> int:
 
 
 def partition_count(options: PlannerOptions, size: float) -> int:
-    """Partitions a shuffle of ``size`` bytes is cut into."""
-    return options.partitions or max(options.workers, math.ceil(size / options.partition_bytes))
+    """Partitions a shuffle of ``size`` bytes is cut into: as many for each worker."""
+    if options.partitions:
+        return options.partitions
+    rounds = math.ceil(size / options.partition_bytes / options.workers)
+    return options.workers * max(rounds, 1)

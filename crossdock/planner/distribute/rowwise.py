@@ -8,13 +8,17 @@ from crossdock.planner import cost
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
 from crossdock.planner.distribute.exchange import scattered
-from crossdock.planner.distribute.expressions import is_volatile, output_columns
+from crossdock.planner.distribute.expressions import is_volatile, output_columns, substitute
 from crossdock.planner.distribute.partitioning import ONE
 from crossdock.planner.nodes import (
+    ColumnRef,
+    Expression,
     ExpressionRows,
     Filter,
     OneRow,
     Project,
+    Relation,
+    Scan,
     TableFunction,
     Unnest,
     Values,
@@ -26,12 +30,26 @@ _FUNCTION_ROWS = 1000.0
 
 def place_filter(context: Context, node: Filter) -> Placed:
     child = _settled(context, context.place(node.child), node.predicates)
+    predicates = tuple(p for p in node.predicates if not _holds(child.relation, p))
+    if not predicates and isinstance(child.relation, Scan):
+        scan = child.relation
+        relation: Relation = replace(scan, emit=tuple(scan.emit[i] for i in node.emit))
+    else:
+        relation = replace(node, child=child.relation, predicates=predicates or node.predicates)
     return replace(
         child,
-        relation=replace(node, child=child.relation),
+        relation=relation,
         where=child.where.emitted(node.emit),
-        size=cost.filtered(child.size, node.predicates).emitted(node.emit),
+        size=cost.filtered(child.size, predicates).emitted(node.emit),
     )
+
+
+def _holds(relation: Relation, predicate: Expression) -> bool:
+    """True if a scan tests the predicate itself: the optimizer repeats those of several columns."""
+    if not isinstance(relation, Scan):
+        return False
+    columns = tuple(ColumnRef(i, relation.column_types[i]) for i in relation.emit)
+    return substitute(predicate, columns) in relation.filters
 
 
 def place_project(context: Context, node: Project) -> Placed:
