@@ -14,6 +14,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
+from aws_lambda_powertools.metrics import MetricUnit
 
 from coordinator_state.errors import StateError
 from crossdock.errors import PlatformError
@@ -21,7 +22,7 @@ from crossdock.errors import PlatformError
 Handler = Callable[[dict[str, Any], Any], Any]
 
 logger = Logger()
-metrics = Metrics()
+metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "crossdock")
 
 # The engine's own loggers write as ours do. They must exist to be found.
 _ENGINE = ("crossdock", "coordinator_state")
@@ -44,6 +45,7 @@ def log_fault(error: BaseException) -> None:
     """Where an unforeseen error came from; not its message, which may quote the caller's data."""
     stack = traceback.extract_tb(error.__traceback__)
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in stack]
+    metrics.add_metric("Faults", MetricUnit.Count, 1)
     logger.error("fault", extra={"error": type(error).__name__, "frames": frames})
 
 

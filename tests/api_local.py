@@ -91,26 +91,27 @@ class LocalApi:
 
     def call(
         self,
-        name: str,
+        route: str,
+        /,
         *,
         caller: Caller | None = ALICE,
         body: object = None,
         query: Mapping[str, object] | None = None,
         **parameters: str,
     ) -> Response:
-        data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         request = Request(
             caller=caller,
             parameters=parameters,
             query={key: str(value) for key, value in (query or {}).items()},
-            body=data,
+            body=b"" if body is None else data,
         )
-        return self.api.answer(_BY_NAME[name], request)
+        return self.api.answer(_BY_NAME[route], request)
 
-    def ok(self, name: str, **given: Any) -> Any:
+    def ok(self, route: str, /, **given: Any) -> Any:
         """The document of a call that must succeed."""
-        response = self.call(name, **given)
-        assert response.status == _BY_NAME[name].status, response.body.decode()
+        response = self.call(route, **given)
+        assert response.status == _BY_NAME[route].status, response.body.decode()
         return msgspec.json.decode(response.body) if response.body else None
 
     def run(self, sql: str, *, caller: Caller = ALICE, **more: object) -> Any:
@@ -175,9 +176,7 @@ def local_api(
         clock=clock,
         others=others,
     )
-    results = Results(
-        queries, platform.objects, desk=desk, presigner=FolderPresigner(presign_base)
-    )
+    results = Results(queries, platform.objects, desk=desk, presigner=FolderPresigner(presign_base))
     try:
         yield LocalApi(
             platform=platform,

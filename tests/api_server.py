@@ -1,4 +1,4 @@
-"""The API's handler behind a real socket: HTTP in, gateway events (payload 2.0) between, HTTP out."""
+"""The API's handler behind a real socket, with gateway events (payload 2.0) between."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-os.environ.setdefault("POWERTOOLS_SERVICE_NAME", "crossdock")
-os.environ.setdefault("POWERTOOLS_METRICS_NAMESPACE", "crossdock")
+os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
 
 CONTEXT = SimpleNamespace(
     function_name="api",
@@ -91,7 +90,7 @@ class Server:
                     return
                 self._answer(answer["statusCode"], answer["body"].encode(), answer["headers"])
 
-            do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815
+            do_GET = do_POST = do_PUT = do_DELETE = _serve
 
             def _answer(self, status: int, data: bytes, headers: dict[str, str]) -> None:
                 self.send_response(status)

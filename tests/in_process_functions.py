@@ -1,4 +1,4 @@
-"""A deployment without Lambda: the handlers run in this process, over an emulator's other services."""
+"""A deployment without Lambda: handlers run in this process, over an emulator's services."""
 
 from __future__ import annotations
 
@@ -159,7 +159,9 @@ def in_process_deployment(endpoint: str, folder: Path, name: str) -> Iterator[Si
 
     def make_clients(_: Any = None) -> clients.Clients:
         made = real()
-        return clients.Clients(dynamodb=made.dynamodb, s3=made.s3, sqs=made.sqs, functions=functions)
+        return clients.Clients(
+            dynamodb=made.dynamodb, s3=made.s3, sqs=made.sqs, functions=functions
+        )
 
     with ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, environment))

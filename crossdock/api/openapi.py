@@ -139,3 +139,9 @@ def _success(route: Route) -> dict[str, Any]:
 
 def _reference(type: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": _REF.format(name=type.__name__)}
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(text())

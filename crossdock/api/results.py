@@ -57,13 +57,14 @@ class Results:
                 f"row {seen + 1} alone is over {limits.MAX_PAGE_BYTES:,} bytes of JSON; "
                 "read the result as files: format=parquet",
             )
-        going_on = read.next and tokens.write(subject, *read.next, seen + read.count)
+        seen += read.count
+        more = read.next is not None and seen < record.result_rows
         return ResultPage(
             query_id=record.query_id,
             columns=documents.columns(head),
             rows=msgspec.Raw(read.rows.encode()),
             row_count=record.result_rows,
-            next=going_on or None,
+            next=tokens.write(subject, *read.next, seen) if more and read.next else None,
         )
 
     def parts(
