@@ -80,6 +80,11 @@ def list_bucket(role: iam.IRole, bucket_arn: str) -> None:
     _allow(role, ("s3:ListBucket",), [bucket_arn])
 
 
+def list_uploads(role: iam.IRole, bucket_arn: str) -> None:
+    """List unfinished uploads of one of our buckets, to abort those whose writer died."""
+    _allow(role, ("s3:ListBucketMultipartUploads",), [bucket_arn])
+
+
 def read_data(role: iam.IRole, sources: Iterable[str], key_arns: Sequence[str]) -> None:
     """Read and list the user's data, source by source; nothing writes to it."""
     partition = Stack.of(role).partition
@@ -98,10 +103,9 @@ def exchange_messages(role: iam.IRole, prefixes: Sequence[str]) -> None:
     _allow(role, sorted({*_SEND, *_TAKE}), _queues(role, prefixes), because=_OURS)
 
 
-def own_queues(role: iam.IRole, *, made: str, leased: str) -> None:
-    """Make and delete shuffle queues; empty those that a stack made."""
+def own_queues(role: iam.IRole, *, made: str) -> None:
+    """Make and delete shuffle queues beyond those that a stack made."""
     _allow(role, _OWN_QUEUES, _queues(role, [made]), because=_OURS)
-    _allow(role, (*_TAKE, "sqs:PurgeQueue"), _queues(role, [leased]), because=_OURS)
     _allow(role, ("sqs:ListQueues",), ["*"], because="ListQueues takes no resource")
 
 

@@ -149,7 +149,7 @@ class ComputeStack(Stack):
         grants.list_bucket(role, state.exchange_arn)
         grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT, TABLES)
         grants.list_bucket(role, state.results_arn)
-        grants.own_queues(role, made=self._made_queues, leased=self._queues.pool.prefix)
+        grants.own_queues(role, made=self._made_queues)
         grants.wake_coordinator(role, self._queues.control)
         grants.invoke(role, [worker.function for worker in (*self.producers, *self.consumers)])
         grants.read_data(role, self._settings.data, self._settings.data_key_arns)
@@ -159,9 +159,11 @@ class ComputeStack(Stack):
         grants.run_queries(role, state.table_arn)
         grants.own_objects(role, state.exchange_arn, EXCHANGE, PLAN)
         grants.list_bucket(role, state.exchange_arn)
+        grants.list_uploads(role, state.exchange_arn)
         grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT)
         grants.list_bucket(role, state.results_arn)
-        grants.own_queues(role, made=self._made_queues, leased=self._queues.pool.prefix)
+        grants.list_uploads(role, state.results_arn)
+        grants.own_queues(role, made=self._made_queues)
         grants.wake_coordinator(role, self._queues.control)
 
     def _permit_worker(self, worker: EngineFunction) -> None:

@@ -41,7 +41,6 @@ QUEUES = {
     "sqs:DeleteQueue",
     "sqs:ListQueues",
     "sqs:ListQueueTags",
-    "sqs:PurgeQueue",
     "sqs:TagQueue",
 }
 WORKER = LOOK | CHANGE | {"dynamodb:PutItem"} | OBJECTS | TAKE
@@ -54,7 +53,12 @@ ALLOWED = {
     | OBJECTS
     | TAKE
     | QUEUES,
-    "Janitor": LOOK | CHANGE | REMOVE | {"dynamodb:PutItem"} | OBJECTS | TAKE | QUEUES,
+    "Janitor": LOOK
+    | CHANGE
+    | REMOVE
+    | {"dynamodb:PutItem", "s3:ListBucketMultipartUploads"}
+    | OBJECTS
+    | QUEUES,
     "Producer0": WORKER,
     "Consumer0": WORKER,
 }
