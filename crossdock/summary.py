@@ -134,7 +134,7 @@ def recall(store: StateStore, objects: Objects, query_id: QueryId) -> Summary:
     """
     query = store.get_query(query_id)
     if not query.closed:
-        return collect(store, query, {})
+        return collect(store, query, query.coordinator_usage)
     try:
         return msgspec.json.decode(objects.get(receipt_key(query_id)), type=Summary)
     except ObjectNotFound:

@@ -18,6 +18,10 @@ HEAVY = {
     "crossdock": ("duckdb", "pyarrow", "boto3", "rich", "click", "psutil"),
     "crossdock.cli": ("duckdb", "pyarrow", "boto3", "rich.progress"),
     "coordinator_state.records": ("duckdb", "pyarrow", "boto3", "crossdock"),
+    # Functions: the API's has no engine, workers have no Arrow.
+    "crossdock.aws": ("duckdb", "pyarrow", "psutil", "rich"),
+    "crossdock.aws.control": ("duckdb", "pyarrow"),
+    "crossdock.aws.workers": ("pyarrow", "numpy", "rich"),
 }
 
 
