@@ -2,12 +2,13 @@
 PYTHON ?= python3
 SF ?= 1
 QUERIES ?=
+SUITE ?=
 PEER ?=
 SECONDS ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench fuzz clean
+.PHONY: demo test check bench verify latency fuzz clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -26,6 +27,14 @@ check: $(VENV)/.dev-installed
 # make bench SF=10 QUERIES=3,12,18 PEER=spark
 bench: $(VENV)/.installed $(if $(PEER),$(VENV)/.bench-installed)
 	$(BIN)/python benchmarks/tpch.py --scale $(SF) $(if $(QUERIES),--queries $(QUERIES)) $(if $(PEER),--peer $(PEER))
+
+# Every TPC-H and TPC-DS query against DuckDB: make verify SF=1 SUITE=tpch QUERIES=3,18
+verify: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.verify --scale $(SF) $(if $(SUITE),--suite $(SUITE)) $(if $(QUERIES),--queries $(QUERIES))
+
+# Seconds of tiny queries in an open connection.
+latency: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.latency
 
 # Random queries against DuckDB: make fuzz SECONDS=600
 fuzz: $(VENV)/.dev-installed

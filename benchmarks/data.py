@@ -1,4 +1,4 @@
-"""TPC-H data and query texts for the demo and the benchmark."""
+"""TPC data and query texts for the demo and the benchmarks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ def program(name: str) -> str:
 
 
 def tpch(scale: str) -> Path:
-    """Folder with one Parquet file a table, generated when it is not there; renamed when whole."""
-    folder = CACHE / f"tpch-sf{scale}"
+    """TPC-H: a folder with one Parquet file a table."""
+    return dataset("tpch", scale)
+
+
+def dataset(benchmark: str, scale: str) -> Path:
+    """Folder of ``tpch`` or ``tpcds``; generated when it is not there, renamed when whole."""
+    folder = CACHE / f"{benchmark}-sf{scale}"
     if folder.is_dir():
         return folder
     CACHE.mkdir(exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="tpch-", dir=CACHE))
+    scratch = Path(tempfile.mkdtemp(prefix=f"{benchmark}-", dir=CACHE))
     try:
-        command = [program("tpcgen-cli"), "tpch", "parquet", "-s", scale, "-o", str(scratch)]
+        command = [program("tpcgen-cli"), benchmark, "parquet", "-s", scale, "-o", str(scratch)]
         subprocess.run(command, check=True, capture_output=True, text=True)
         scratch.rename(folder)
     finally:
@@ -37,7 +42,7 @@ def tpch(scale: str) -> Path:
     return folder
 
 
-def queries() -> dict[int, str]:
-    """TPC-H's 22 query texts by number."""
-    pairs = json.loads((ROOT / "tests" / "fixtures" / "tpch.json").read_text())
+def queries(benchmark: str = "tpch") -> dict[int, str]:
+    """The query texts of ``tpch`` or ``tpcds`` by number."""
+    pairs = json.loads((ROOT / "tests" / "fixtures" / f"{benchmark}.json").read_text())
     return {int(number): text.strip().rstrip(";") for number, text in pairs}
