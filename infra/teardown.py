@@ -7,7 +7,7 @@ others, which no role of a deployment may write to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,25 +102,45 @@ class Teardown:
         return tuple(sorted(found))
 
     def _tagged(self) -> list[tuple[str, str]]:
-        """Tables and buckets with this deployment's tag that exist."""
-        client = self.session.client("resourcegroupstaggingapi")
-        pages = client.get_paginator("get_resources").paginate(
-            TagFilters=[
-                {"Key": TAG, "Values": [self.name]},
-                # Copied tags do not make a bucket ours.
-                {"Key": "aws:cloudformation:stack-name", "Values": [f"{self.name}-state"]},
-            ],
-            ResourceTypeFilters=["dynamodb:table", "s3"],
-        )
-        arns = [each["ResourceARN"] for page in pages for each in page["ResourceTagMappingList"]]
-        found = [
-            ("table", arn.rpartition("/")[2])
-            if ":dynamodb:" in arn
-            else ("bucket", arn.rpartition(":")[2])
-            for arn in arns
+        """Tables and buckets that the state stack made, whether or not it is still there.
+
+        Looked up one by one: the account's index of tags lags behind.
+        """
+        prefix = f"{self.name}-state-"
+        return [("table", name) for name in self._tables(prefix)] + [
+            ("bucket", name) for name in self._buckets(prefix)
         ]
-        # The index of tags lags behind deletions.
-        return [(kind, name) for kind, name in found if self._is_there(kind, name)]
+
+    def _tables(self, prefix: str) -> Iterator[str]:
+        client = self.session.client("dynamodb")
+        for page in client.get_paginator("list_tables").paginate():
+            for name in page["TableNames"]:
+                if name.startswith(prefix):
+                    arn = client.describe_table(TableName=name)["Table"]["TableArn"]
+                    tags = client.list_tags_of_resource(ResourceArn=arn)["Tags"]
+                    if self._ours(tags):
+                        yield name
+
+    def _buckets(self, prefix: str) -> Iterator[str]:
+        client = self.session.client("s3")
+        for bucket in client.list_buckets()["Buckets"]:
+            name = bucket["Name"]
+            if name.startswith(prefix) and self._ours(self._bucket_tags(name)):
+                yield name
+
+    def _bucket_tags(self, name: str) -> Sequence[Mapping[str, str]]:
+        try:
+            tags: Sequence[Mapping[str, str]] = self.session.client("s3").get_bucket_tagging(
+                Bucket=name
+            )["TagSet"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchTagSet", *_ABSENT}:
+                return ()
+            raise
+        return tags
+
+    def _ours(self, tags: Sequence[Mapping[str, str]]) -> bool:
+        return any(tag["Key"] == TAG and tag["Value"] == self.name for tag in tags)
 
     def _is_there(self, kind: str, name: str) -> bool:
         try:
@@ -149,7 +169,7 @@ class Teardown:
                 self.say(f"Deleting {kind} {name}")
                 self._delete_kept(kind, name)
 
-    def _unprotect(self, tables: Iterator[str]) -> None:
+    def _unprotect(self, tables: Iterable[str]) -> None:
         for name in tables:
             if self._is_there("table", name):
                 self.session.client("dynamodb").update_table(
@@ -158,7 +178,7 @@ class Teardown:
 
     def _delete_kept(self, kind: str, name: str) -> None:
         if kind == "table":
-            self._unprotect(iter([name]))
+            self._unprotect([name])
             client = self.session.client("dynamodb")
             client.delete_table(TableName=name)
             client.get_waiter("table_not_exists").wait(TableName=name)

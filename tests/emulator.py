@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,14 @@ START_SECONDS = 30.0
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Endpoint URL of a fresh emulator; any credentials are good."""
     folder = tmp_path_factory.mktemp("emulator")
-    with _running(_install(), folder) as url:
+    with running_emulator(folder) as url:
+        yield url
+
+
+@contextmanager
+def running_emulator(folder: Path, **variables: str) -> Iterator[str]:
+    """An emulator of one's own, with further environment variables; its URL (``http://``)."""
+    with _running(_install(), folder, variables) as url:
         yield url
 
 
@@ -55,7 +62,7 @@ def _check(command: list[str]) -> None:
 
 
 @contextmanager
-def _running(python: Path, folder: Path) -> Iterator[str]:
+def _running(python: Path, folder: Path, variables: Mapping[str, str]) -> Iterator[str]:
     port = _free_port()
     log = folder / "emulator.log"
     with log.open("wb") as output:
@@ -72,6 +79,7 @@ def _running(python: Path, folder: Path) -> Iterator[str]:
                 "IOT_MTLS_ENABLED": "0",
                 "SFTP_ENABLED": "0",
                 "LOG_LEVEL": "WARNING",
+                **variables,
             },
         )
     try:

@@ -1,0 +1,260 @@
+"""Deploying the synthesized app to a stand: with the CDK command line, or quickly without it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from infra.teardown import Teardown
+from tests.e2e.stand import ACCOUNT, REGION, Session, Stand, child_environment
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CDK = ROOT / ".node" / "node_modules" / ".bin" / "cdk"
+LOCK = ROOT / ".data" / "node.lock"
+#: In order of deployment.
+STACKS = ("state", "queues", "compute", "api")
+#: Small enough for a laptop: each invocation in flight is a process.
+SMALL = {
+    "architecture": "x86_64",  # the emulator runs whatever this machine is
+    "layers": f"build/layers/native-{sys.version_info.major}.{sys.version_info.minor}",
+    "concurrency": "8",
+    "query_workers": "4",
+    "coordinator_concurrency": "8",
+    "api_concurrency": "16",
+    "producer_memory_mb": "1024",
+    "consumer_memory_mb": "1024",
+    "pool_size": "8",
+    "throttle_rate": "1000",
+    "throttle_burst": "1000",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """A deployment on a stand."""
+
+    stand: Stand
+    name: str
+    outputs: Mapping[str, str]  # of all stacks; their names do not clash
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the HTTP API: the form that needs no name resolution."""
+        return f"{self.stand.url}/_aws/execute-api/{self.outputs['ApiId']}"
+
+    @cached_property
+    def session(self) -> Session:
+        return self.stand.session()
+
+    def function(self, name: str) -> str:
+        """Physical name of a function, as ``producer-0``."""
+        return f"{self.name}-{name}"
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        credentials: Credentials | None = None,
+        signed: bool = True,
+    ) -> Answer:
+        """One signed request of the API; any status is an answer."""
+        data = b"" if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        request = AWSRequest(method, self.endpoint + path, headers, data)
+        if signed:
+            keys = credentials or Credentials("test", "test")
+            SigV4Auth(keys, "execute-api", REGION).add_auth(request)
+        prepared = request.prepare()
+        found = self._pool.request(
+            method, prepared.url, body=data, headers=dict(prepared.headers.items())
+        )
+        return Answer(found.status, dict(found.headers), found.data)
+
+    @cached_property
+    def _pool(self) -> urllib3.PoolManager:
+        certificate = self.stand.certificate
+        return urllib3.PoolManager(
+            maxsize=32,
+            retries=False,
+            timeout=60.0,
+            ca_certs=str(certificate) if certificate else None,
+        )
+
+    def teardown(self) -> Teardown:
+        return Teardown(name=self.name, session=self.session)
+
+
+def build() -> None:
+    """Layers for the emulator's interpreter, which is this one, and function code."""
+    subprocess.run([sys.executable, "-m", "layers.build", "--native"], cwd=ROOT, check=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandLine:
+    """The CDK command line, pointed at a stand."""
+
+    stand: Stand
+    folder: Path  # its home, and where the app is synthesized to
+
+    @classmethod
+    def installed(cls, stand: Stand, folder: Path) -> CommandLine:
+        LOCK.parent.mkdir(exist_ok=True)
+        with LOCK.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            subprocess.run(["make", "--silent", ".node/.installed"], cwd=ROOT, check=True)
+        return cls(stand=stand, folder=folder)
+
+    @property
+    def assembly(self) -> Path:
+        return self.folder / "cdk.out"
+
+    def synth(self, settings: Mapping[str, str]) -> Path:
+        options = [f"--context=crossdock:{key}={value}" for key, value in settings.items()]
+        app = f"{sys.executable} app.py"
+        self._run(
+            "synth", "--all", "--quiet", f"--output={self.assembly}", f"--app={app}", *options
+        )
+        return self.assembly
+
+    def bootstrap(self) -> None:
+        self._run("bootstrap", f"--app={self.assembly}", f"aws://{ACCOUNT}/{REGION}")
+
+    def deploy(self) -> Mapping[str, str]:
+        """Deploy what was synthesized; outputs of all stacks."""
+        outputs = self.folder / "outputs.json"
+        self._run(
+            "deploy",
+            "--all",
+            f"--app={self.assembly}",
+            "--require-approval=never",
+            f"--outputs-file={outputs}",
+        )
+        found: Mapping[str, Mapping[str, str]] = json.loads(outputs.read_text())
+        return {key: value for stack in found.values() for key, value in stack.items()}
+
+    def destroy(self) -> None:
+        self._run("destroy", "--all", "--force", f"--app={self.assembly}")
+
+    def _run(self, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(CDK), *arguments],
+            cwd=ROOT,
+            env=child_environment(self.stand, self.folder),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(
+                f"cdk {arguments[0]} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+            )
+
+
+@contextmanager
+def deployed(stand: Stand, folder: Path, **settings: str) -> Iterator[Deployed]:
+    """Build, synthesize, bootstrap and deploy with the command line; torn down in the end."""
+    chosen = {**SMALL, **settings}
+    build()
+    cdk = CommandLine.installed(stand, folder)
+    cdk.synth(chosen)
+    cdk.bootstrap()
+    outputs = cdk.deploy()
+    name = chosen.get("name", "crossdock")
+    deployment = Deployed(stand=stand, name=name, outputs=outputs, settings=chosen)
+    try:
+        yield deployment
+    finally:
+        deployment.teardown().run()
+
+
+@contextmanager
+def quickly_deployed(
+    stand: Stand, assembly: Path, folder: Path, *, name: str = "crossdock"
+) -> Iterator[Deployed]:
+    """Deploy a synthesized app as the command line would, without its start-up times."""
+    session = stand.session()
+    _pretend_bootstrap(session)
+    outputs: dict[str, str] = {}
+    for stack in STACKS:
+        _upload_assets(session, assembly, f"{name}-{stack}", folder)
+        outputs |= _create(session, assembly, f"{name}-{stack}")
+    deployment = Deployed(stand=stand, name=name, outputs=outputs)
+    try:
+        yield deployment
+    finally:
+        deployment.teardown().run()
+
+
+_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+
+
+def _pretend_bootstrap(session: Any) -> None:
+    session.client("ssm").put_parameter(
+        Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True
+    )
+    session.client("s3").create_bucket(Bucket=_BUCKET)
+
+
+def _upload_assets(session: Any, assembly: Path, stack: str, folder: Path) -> None:
+    assets = json.loads((assembly / f"{stack}.assets.json").read_text())["files"]
+    s3 = session.client("s3")
+    for asset in assets.values():
+        source = assembly / asset["source"]["path"]
+        (destination,) = asset["destinations"].values()
+        if asset["source"]["packaging"] == "zip":
+            source = _zipped(source, folder / f"{source.name}.zip")
+        s3.upload_file(str(source), _BUCKET, destination["objectKey"])
+
+
+def _zipped(source: Path, target: Path) -> Path:
+    if not target.exists():
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+            for path in sorted(source.rglob("*")):
+                archive.write(path, path.relative_to(source))
+    return target
+
+
+def _create(session: Any, assembly: Path, stack: str) -> dict[str, str]:
+    client = session.client("cloudformation")
+    template = (assembly / f"{stack}.template.json").read_text()
+    key = f"templates/{stack}.json"
+    session.client("s3").put_object(Bucket=_BUCKET, Key=key, Body=template.encode())
+    client.create_stack(
+        StackName=stack,
+        TemplateURL=f"{client.meta.endpoint_url}/{_BUCKET}/{key}",
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
+        Tags=[{"Key": "crossdock:deployment", "Value": stack.partition("-")[0]}],
+    )
+    client.get_waiter("stack_create_complete").wait(
+        StackName=stack, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
+    )
+    (found,) = client.describe_stacks(StackName=stack)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
