@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
 from crossdock.results.values import column_type, text_converter
+
+#: Fields that must be quoted hold one of these.
+_SPECIAL = re.compile(r'[,"\r\n]')
 
 
 def write_csv(
@@ -29,6 +33,6 @@ def write_csv(
 def _field(field: str | None) -> str:
     if field is None:
         return ""
-    if field == "" or any(character in field for character in ',"\r\n'):
+    if field == "" or _SPECIAL.search(field):
         return '"' + field.replace('"', '""') + '"'
     return field
