@@ -94,7 +94,7 @@ def _sort_key(row: Sequence[Any]) -> str:
 def _sort_text(value: Any) -> str:
     """Floats by their first digits, so that both sides sort alike."""
     if isinstance(value, float):
-        return f"{value:.6e}" if math.isfinite(value) else str(value)
+        return f"{value + 0.0:.6e}" if math.isfinite(value) else str(value)  # no -0.0
     if isinstance(value, Decimal):
         return f"{value:f}"
     return f"{type(value).__name__}:{value!r}"
