@@ -46,7 +46,8 @@ def unread(state: Snapshot, now: float) -> frozenset[StageId]:
     """Stages whose task lists ``decide`` still needs, given those read so far."""
     if state.query.status is not QueryStatus.RUNNING:
         return frozenset()
-    wanted = {s.stage for s in state.active()}
+    # In a plan of many stages most wait untouched; reading those each time was most of a turn.
+    wanted = {s.stage for s in state.active() if not state.untouched(s)}
     if wanted <= state.tasks.keys():
         for stage in state.active():
             if seems_complete(state, stage):

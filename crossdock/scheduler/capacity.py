@@ -84,6 +84,8 @@ def scale(s: Snapshot, parts: tuple[Share, ...], now: float) -> Iterator[Instruc
 
 def _claimable(s: Snapshot, part: Share) -> int:
     """Tasks of the share that wait for a worker and may be claimed."""
+    if part.stage.stage not in s.tasks and s.untouched(part.stage):
+        return min(part.admitted, part.stage.tasks)
     tasks = s.tasks.get(part.stage.stage, ())
     return sum(t.status is TaskStatus.PENDING and t.index < part.admitted for t in tasks)
 

@@ -142,11 +142,11 @@ def _forgotten(s: Snapshot, stage: StageRecord, task: TaskRecord, now: float) ->
 
 
 def _starving(s: Snapshot, stage: StageRecord) -> bool:
+    above = [s.by_stage[up] for up in s.ancestors(stage.stage)]
     return any(
-        t.status is TaskStatus.PENDING
-        for up in s.ancestors(stage.stage)
-        if s.by_stage[up].status is StageStatus.ACTIVE
-        for t in s.tasks.get(up, ())
+        s.untouched(up) or any(t.status is TaskStatus.PENDING for t in s.tasks.get(up.stage, ()))
+        for up in above
+        if up.status is StageStatus.ACTIVE
     )
 
 

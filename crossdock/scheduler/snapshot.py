@@ -102,6 +102,12 @@ class Snapshot:
             return stage.tasks
         return sum(t.status in (TaskStatus.PENDING, TaskStatus.RUNNING) for t in tasks)
 
+    def untouched(self, stage: StageRecord) -> bool:
+        """No task of the stage was ever on offer, so all of them are PENDING, read or not."""
+        return stage.status is StageStatus.ACTIVE and not (
+            stage.admitted or stage.cursor or stage.offers
+        )
+
     def with_status(self, status: TaskStatus) -> Iterator[TaskRecord]:
         """Tasks of unfinished stages in that status, by stage and index."""
         for stage in self.stages:
