@@ -11,7 +11,7 @@ from types import TracebackType
 import psutil
 
 from coordinator_state.errors import NotFound, QueryEnded, Refused, StateError, StoreUnavailable
-from coordinator_state.records import QueryStatus, TaskRecord
+from coordinator_state.records import QueryStatus, TaskRecord, TaskStatus
 from coordinator_state.store import StateStore
 
 _log = logging.getLogger(__name__)
@@ -104,9 +104,18 @@ class Heartbeat:
                 # The lease outlasts several beats; if the store stays away it will expire.
                 _log.warning("heartbeat not delivered: %s", error)
             except StateError as error:
-                if not self._done.is_set():
+                if not (self._done.is_set() or self._has_committed(error)):
                     self._stop(error)
                 return
+
+    def _has_committed(self, error: StateError) -> bool:
+        """The beat came after this attempt's own commit, which may still be publishing."""
+        current = error.current if isinstance(error, Refused) else None
+        return (
+            isinstance(current, TaskRecord)
+            and current.status is TaskStatus.COMMITTED
+            and current.nonce == self._task.nonce
+        )
 
     def _time_up(self) -> TimeUp:
         return TimeUp(

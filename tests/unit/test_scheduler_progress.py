@@ -264,3 +264,8 @@ def test_decision_depends_on_nothing_but_its_arguments() -> None:
         [stage(0, 4), stage(1, 2, 0)], {0: "CR..", 1: ".."}, on=workers(2), limits=Limits(budget=3)
     )
     assert decide(state, NOW) == decide(state, NOW)
+
+
+def test_stages_nothing_was_offered_of_are_not_read() -> None:
+    stages = [stage(0, 2), stage(1, 2, 0, admitted=0, cursor=0)]
+    assert unread(snapshot(stages, tasks={}), NOW) == {0}

@@ -9,7 +9,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from crossdock.executor import Executor, FragmentFailed, FragmentInterrupted, Interrupt, TaskOutput
+from crossdock.executor import (
+    Executor,
+    FragmentFailed,
+    FragmentInterrupted,
+    Interrupt,
+    Spare,
+    TaskOutput,
+)
 from crossdock.executor.carriers import decode_column
 from crossdock.planner.plan import (
     CarriedColumn,
@@ -373,6 +380,49 @@ def test_another_file_beside_the_input_is_out_of_reach(executor, tmp_path: Path)
     parquet(tmp_path / "other.parquet", "SELECT 2::BIGINT AS i")
     fragment = f"SELECT i AS c0 FROM in0 UNION ALL FROM '{tmp_path / 'other.parquet'}'"
     assert failure(executor, plan_of(fragment, scan(file))).kind == "Forbidden"
+
+
+def test_fragments_of_one_plan_share_an_engine_but_no_names(executor, tmp_path: Path) -> None:
+    file = parquet(tmp_path / "a.parquet", "SELECT i FROM range(5) t(i)")
+    columns = (BIGINT,)
+    edges = tuple(edge_of(ShuffleMode.GATHER, 1, number, columns) for number in (0, 1))
+    plan = plan_of("SELECT i AS c0 FROM in0", scan(file), edges=edges)
+    for _ in range(3):  # the same views and temporary table each time
+        assert sorted(rows(executor.run(plan, 0, 0, {}))) == [(i,) for i in range(5) for _ in "ab"]
+    other = plan_of("SELECT i AS c0 FROM in0")
+    assert failure(executor, other).kind == "InvalidSql"
+
+
+def test_the_files_of_another_plan_are_out_of_reach(executor, tmp_path: Path) -> None:
+    file = parquet(tmp_path / "a.parquet", "SELECT i FROM range(5) t(i)")
+    executor.run(plan_of("SELECT i AS c0 FROM in0", scan(file)), 0, 0, {})
+    thief = plan_of(f"SELECT i AS c0 FROM '{file.path}'")
+    assert failure(executor, thief).kind == "Forbidden"
+
+
+def test_a_fragment_after_a_failed_one_has_a_new_engine(executor) -> None:
+    plan = plan_of("SELECT 1::BIGINT AS c0")
+    executor.run(plan, 0, 0, {})
+    before = executor._engine
+    failure(executor, plan_of("SELECT CAST('x' AS BIGINT) AS c0"))
+    executor.run(plan, 0, 0, {})
+    assert executor._engine is not before
+
+
+def test_an_engine_opened_ahead_is_used_once(tmp_path: Path) -> None:
+    spare = Spare()
+    spare.prepare()
+    spare.prepare()
+    first, second = spare.take(), spare.take()
+    first.execute("CREATE TABLE t AS SELECT 1")
+    with pytest.raises(duckdb.CatalogException):
+        second.execute("FROM t")
+    first.close()
+    second.close()
+    executor = Executor(tmp_path / "scratch", 512 * MIB, 1, spare=spare)
+    assert rows(executor.run(plan_of("SELECT 1::BIGINT AS c0"), 0, 0, {})) == [(1,)]
+    executor.close()
+    spare.close()
 
 
 # -- failures ----------------------------------------------------------------------------------
