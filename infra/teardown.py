@@ -7,7 +7,7 @@ others, which no role of a deployment may write to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,18 +128,15 @@ class Teardown:
             if name.startswith(prefix) and self._ours(self._bucket_tags(name)):
                 yield name
 
-    def _bucket_tags(self, name: str) -> Sequence[Mapping[str, str]]:
+    def _bucket_tags(self, name: str) -> Any:
         try:
-            tags: Sequence[Mapping[str, str]] = self.session.client("s3").get_bucket_tagging(
-                Bucket=name
-            )["TagSet"]
+            return self.session.client("s3").get_bucket_tagging(Bucket=name)["TagSet"]
         except ClientError as error:
             if error.response["Error"]["Code"] in {"NoSuchTagSet", *_ABSENT}:
                 return ()
             raise
-        return tags
 
-    def _ours(self, tags: Sequence[Mapping[str, str]]) -> bool:
+    def _ours(self, tags: Any) -> bool:
         return any(tag["Key"] == TAG and tag["Value"] == self.name for tag in tags)
 
     def _is_there(self, kind: str, name: str) -> bool:

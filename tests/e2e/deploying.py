@@ -188,6 +188,7 @@ def deployed(stand: Stand, folder: Path, **settings: str) -> Iterator[Deployed]:
     cdk.bootstrap()
     outputs = cdk.deploy()
     name = chosen.get("name", "crossdock")
+    _tag_buckets(stand.session(), name)
     deployment = Deployed(stand=stand, name=name, outputs=outputs, settings=chosen)
     try:
         yield deployment
@@ -206,6 +207,7 @@ def quickly_deployed(
     for stack in STACKS:
         _upload_assets(session, assembly, f"{name}-{stack}", folder)
         outputs |= _create(session, assembly, f"{name}-{stack}")
+    _tag_buckets(session, name)
     deployment = Deployed(stand=stand, name=name, outputs=outputs)
     try:
         yield deployment
@@ -258,3 +260,14 @@ def _create(session: Any, assembly: Path, stack: str) -> dict[str, str]:
     )
     (found,) = client.describe_stacks(StackName=stack)["Stacks"]
     return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+
+
+def _tag_buckets(session: Any, name: str) -> None:
+    """Do what the emulator forgets: a bucket's tags in a template."""
+    stack = session.client("cloudformation").describe_stack_resources(StackName=f"{name}-state")
+    for resource in stack["StackResources"]:
+        if resource["ResourceType"] == "AWS::S3::Bucket":
+            session.client("s3").put_bucket_tagging(
+                Bucket=resource["PhysicalResourceId"],
+                Tagging={"TagSet": [{"Key": "crossdock:deployment", "Value": name}]},
+            )
