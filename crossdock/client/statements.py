@@ -15,7 +15,13 @@ from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.executor.damage import with_damaged_file
 from crossdock.executor.engine import Furnishing, Spare, connect, lock
 from crossdock.executor.failures import classify
-from crossdock.executor.inputs import open_slices, scan_query, slices_of
+from crossdock.executor.inputs import (
+    Reading,
+    in_users_words,
+    open_slices,
+    scan_query,
+    slices_of,
+)
 from crossdock.executor.memory_advice import with_memory_advice
 from crossdock.executor.sources import Sources
 from crossdock.executor.types import quote
@@ -43,16 +49,18 @@ def open_one_task(plan: StagePlan, room: Room, on_end: OnEnd) -> Rows:
     """The user's own text over the plan's files, ready to ``start`` with ``plan``'s fragment."""
     stage = plan.stages[-1]
     scans = [(scan, slices_of(scan, 0)) for scan in stage.scans]
+    readings: list[Reading] = []
     paths: list[Path] = []
 
     def prepare(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
         all_opened = open_slices(room.sources, scans, folder)
         for (scan, _), opened in zip(scans, all_opened, strict=True):
+            readings.extend(Reading(each, scan.columns) for each in opened)
             paths.extend(each.path for each in opened)
             query = scan_query(connection, scan, opened)
             connection.execute(f"CREATE VIEW {quote(scan.table)} AS {query}")
 
-    return _open(plan, room, prepare, paths, on_end)
+    return _open(plan, room, prepare, paths, on_end, readings)
 
 
 def open_result(plan: StagePlan, files: Sequence[Path], room: Room, on_end: OnEnd) -> Rows:
@@ -66,19 +74,18 @@ def _open(
     prepare: Callable[[duckdb.DuckDBPyConnection, Path], None],
     paths: Sequence[Path],
     on_end: OnEnd,
+    readings: Sequence[Reading] = (),
 ) -> Rows:
     room.scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="client-", dir=room.scratch)).absolute()
-    scanned = [(scan, slice) for scan in plan.stages[-1].scans for slice in slices_of(scan, 0)]
-    inputs = [slice.path for _, slice in scanned]
-    read = [(Path(slice.path), scan.columns) for scan, slice in scanned]
+    inputs = [slice.path for scan in plan.stages[-1].scans for slice in slices_of(scan, 0)]
 
     def translate(error: duckdb.Error) -> CrossdockError:
         if isinstance(error, duckdb.InterruptException):
             return QueryCancelled("the query was cancelled")
-        record = with_damaged_file(classify(error, inputs), inputs, read)
-        record = with_memory_advice(record, read, room.memory)
-        return QueryFailed(record.message, kind=record.kind)
+        record = with_damaged_file(classify(error, inputs), readings)
+        record = with_memory_advice(record, readings, room.memory)
+        return QueryFailed(in_users_words(record, readings).message, kind=record.kind)
 
     try:
         connection = connect(

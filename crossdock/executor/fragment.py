@@ -23,8 +23,10 @@ from crossdock.executor.failures import (
 )
 from crossdock.executor.inputs import (
     OpenSlice,
+    Reading,
     count_read,
     exchange_query,
+    in_users_words,
     open_slices,
     scan_query,
     slices_of,
@@ -135,8 +137,9 @@ class Executor:
         record = classify(error, run.inputs)
         if not run.plan.one_task:
             record = without_places(record)
-        record = with_damaged_file(record, run.inputs, run.files_read)
-        return FragmentFailed(with_memory_advice(record, run.files_read, self._memory))
+        record = with_damaged_file(record, run.readings)
+        record = with_memory_advice(record, run.readings, self._memory)
+        return FragmentFailed(in_users_words(record, run.readings))
 
     def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:
         interrupt.check()
@@ -197,10 +200,10 @@ class _Run:
         return [slice.path for slices in self._slices for slice in slices]
 
     @property
-    def files_read(self) -> list[tuple[Path, tuple[str, ...]]]:
-        """Where each table file is read from, and which columns."""
+    def readings(self) -> list[Reading]:
+        """What is read of each table file."""
         return [
-            (each.path, scan.columns)
+            Reading(each, scan.columns)
             for scan, opened in zip(self.stage.scans, self._opened, strict=False)
             for each in opened
         ]

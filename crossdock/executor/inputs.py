@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import duckdb
+import msgspec
 
+from coordinator_state.records import ErrorRecord
 from crossdock.errors import TableError
 from crossdock.executor.carriers import column_carrier_type, decode_column
 from crossdock.executor.engine import text
@@ -59,6 +62,37 @@ def open_slices(
     wanted = [Wanted(each, scan.columns) for scan, slices in scans for each in slices]
     paths = iter(sources.open_all(wanted, folder))
     return [[OpenSlice(each, next(paths)) for each in slices] for _, slices in scans]
+
+
+class Reading(NamedTuple):
+    """A slice that is open, and the columns read of it."""
+
+    opened: OpenSlice
+    columns: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """Of the file, as the user knows it."""
+        return self.opened.slice.path
+
+    @property
+    def rows(self) -> str:
+        """SQL over ``file_row_number`` that is true of the slice's rows."""
+        first, last = self.opened.slice.first, self.opened.slice.last
+        return f"file_row_number BETWEEN {first} AND {last if last >= 0 else _NO_END}"
+
+
+def in_users_words(record: ErrorRecord, readings: Sequence[Reading]) -> ErrorRecord:
+    """``record`` with names of the user's files for those of copies that were read instead."""
+    message, subject = record.message, record.subject
+    for reading in readings:
+        copy = str(reading.opened.path)
+        if copy != reading.name and copy in message:
+            message = message.replace(copy, reading.name)
+            subject = subject or reading.name
+    if message == record.message:
+        return record
+    return msgspec.structs.replace(record, message=message, scope="input", subject=subject)
 
 
 def slices_of(scan: ScanInput, task_index: int) -> tuple[FileSlice, ...]:

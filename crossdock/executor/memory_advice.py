@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import duckdb
 import msgspec
 
 from coordinator_state.records import ErrorRecord
+from crossdock.executor.inputs import Reading
 
 _MIB = 1024 * 1024
 #: Footers looked at: the advice must not take longer than the query.
@@ -16,13 +16,13 @@ _MOST_FILES = 50
 
 
 def with_memory_advice(
-    record: ErrorRecord, files: Sequence[tuple[Path, Sequence[str]]], memory_bytes: int
+    record: ErrorRecord, readings: Sequence[Reading], memory_bytes: int
 ) -> ErrorRecord:
     """``record`` with the setting to raise and the largest row group, if it is about memory.
 
     Args:
         record: of an error inside a fragment or statement.
-        files: each Parquet file that was read, with the columns wanted of it.
+        readings: what was read of each Parquet file.
         memory_bytes: all that the engine's process may use.
     """
     if record.kind != "OutOfMemory":
@@ -30,7 +30,7 @@ def with_memory_advice(
     # The engine's own advice names settings that only we can set.
     reason = record.message.split("\n")[0].rstrip(". ")
     advice = f"{reason}; raise worker_memory (now {memory_bytes // _MIB} MiB)"
-    largest = max(_row_groups(files[:_MOST_FILES]), default=None)
+    largest = max(_row_groups(readings[:_MOST_FILES]), default=None)
     if largest is not None and largest[0] >= _MIB:
         size, rows, path = largest
         advice += (
@@ -50,15 +50,13 @@ GROUP BY row_group_id
 """
 
 
-def _row_groups(
-    files: Iterable[tuple[Path, Sequence[str]]],
-) -> Iterable[tuple[int, int, str]]:
+def _row_groups(readings: Iterable[Reading]) -> Iterable[tuple[int, int, str]]:
     """Decoded bytes of the columns wanted, rows, file; of every row group."""
     with duckdb.connect() as reader:
-        for path, columns in files:
-            wanted = list(columns)
+        for reading in readings:
+            path, wanted = str(reading.opened.path), list(reading.columns)
             try:
-                found = reader.execute(_ROW_GROUPS, [str(path), wanted, wanted]).fetchall()
+                found = reader.execute(_ROW_GROUPS, [path, wanted, wanted]).fetchall()
             except duckdb.Error:  # then the error to be reported is not about it
                 continue
-            yield from ((size, rows, str(path)) for size, rows in found)
+            yield from ((size, rows, reading.name) for size, rows in found)
