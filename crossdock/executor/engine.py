@@ -19,6 +19,9 @@ BASE_MEMORY = 110 * _MIB
 #: The engine's limit counts its buffers, not every allocation; the rest is for those.
 _MEMORY_SHARE = 0.8
 _LEAST_MEMORY = 64 * _MIB
+#: Levels of expressions and subqueries. The planner's engine takes 1,000, as every DuckDB does; the
+#: text of a fragment has more of them than the user's.
+_NESTING = 5_000
 #: Rows that a partitioned write gathers before it writes: few enough to stay in a cache (the
 #: default, 524,288, took 10 % longer).
 _FLUSH_ROWS = 65_536
@@ -115,6 +118,7 @@ def connect(furnishing: Furnishing, spare: Spare | None = None) -> duckdb.DuckDB
         "memory_limit": text(f"{memory}B"),
         "temp_directory": text(str(furnishing.folder / "spill")),
         "partitioned_write_flush_threshold": str(_FLUSH_ROWS),
+        "max_expression_depth": str(_NESTING),
         "preserve_insertion_order": str(furnishing.ordered).lower(),
         **{name: text(value) for name, value in furnishing.session},
     }

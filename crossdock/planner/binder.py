@@ -21,6 +21,7 @@ from crossdock.planner.optimizer_rules import disabled_optimizers
 from crossdock.planner.parameters import Literals, Parameters, match_parameters
 from crossdock.planner.pinning import Clock, clock_keyword, is_volatile
 from crossdock.planner.plan import ResultColumn
+from crossdock.planner.recursion import deep_recursion
 from crossdock.planner.rewriting import Rewriting
 from crossdock.planner.shadow import ShadowTables
 from crossdock.planner.sql_errors import EngineError, sql_error
@@ -89,7 +90,7 @@ class Binder:
             SqlError: refused, with DuckDB's reason and the place in ``sql``.
             TableError: a table's files cannot be read.
         """
-        with self._lock:
+        with self._lock, deep_recursion():
             try:
                 return self._bind(sql, parameters)
             except RecursionError as error:

@@ -17,11 +17,17 @@ from crossdock.planner.nodes import Relation
 from crossdock.planner.one_task import one_task_plan, scanned_bytes, whole_bytes
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
+from crossdock.planner.recursion import deep_recursion
 from crossdock.planner.stages import assemble
 
 
 def plan_query(bound: BoundStatement, options: PlannerOptions) -> StagePlan:
     """The stages that answer ``bound``; the same plan for the same input, byte for byte."""
+    with deep_recursion():
+        return _planned(bound, options)
+
+
+def _planned(bound: BoundStatement, options: PlannerOptions) -> StagePlan:
     try:
         relation = _decoded(bound)
     except Unsupported as refusal:
@@ -35,6 +41,9 @@ def plan_query(bound: BoundStatement, options: PlannerOptions) -> StagePlan:
         return _distributed(bound, relation, size, options)
     except Unsupported as refusal:
         return one_task_plan(bound, size, f"whole statement in one task: {refusal}")
+    except RecursionError:
+        reason = "whole statement in one task: the plan is nested too deeply"
+        return one_task_plan(bound, size, reason)
 
 
 def _decoded(bound: BoundStatement) -> Relation:
