@@ -157,8 +157,8 @@ def in_process_deployment(endpoint: str, folder: Path, name: str) -> Iterator[Si
     functions = Functions()
     real = clients.make_clients
 
-    def make_clients(_: Any = None) -> clients.Clients:
-        made = real()
+    def make_clients(**options: Any) -> clients.Clients:
+        made = real(**options)
         return clients.Clients(
             dynamodb=made.dynamodb, s3=made.s3, sqs=made.sqs, functions=functions
         )
@@ -172,6 +172,7 @@ def in_process_deployment(endpoint: str, folder: Path, name: str) -> Iterator[Si
         stack.enter_context(patch.object(workers, "_own_scratch", _fresh_folder))
         from functions import wiring
 
+        stack.enter_context(patch.object(wiring, "make_clients", make_clients))
         stack.callback(functions.close)
         pump = Pump(sqs, control, functions)
         stack.callback(pump.close)

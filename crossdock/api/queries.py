@@ -145,13 +145,18 @@ class Queries:
     def _whole(self, record: QueryRecord) -> QueryDocument:
         """With stages, and the receipt of an ended query."""
         known = self.head(record.query_id) or UNKNOWN
-        document = documents.query(record, known, now=self._clock.now())
         if not record.closed:
             try:
-                return self._open(record, document, known)
-            except NotFound:  # closed and purged since it was read
-                record = self._store.get_query(record.query_id)
-                document = documents.query(record, known, now=self._clock.now())
+                document = self._open(record, known)
+                if record.status is QueryStatus.RUNNING:
+                    return document
+            except NotFound:
+                document = None
+            # One that closed meanwhile lost its items one after the other: then its receipt counts.
+            record = self._store.get_query(record.query_id)
+            if document is not None and not record.closed:
+                return document
+        document = documents.query(record, known, now=self._clock.now())
         try:
             account = summary.recall(self._store, self._objects, record.query_id)
         except NotFound:  # the receipt's time is over
@@ -162,7 +167,8 @@ class Queries:
             receipt=documents.receipt(account, known.labels),
         )
 
-    def _open(self, record: QueryRecord, document: QueryDocument, known: Head) -> QueryDocument:
+    def _open(self, record: QueryRecord, known: Head) -> QueryDocument:
+        document = documents.query(record, known, now=self._clock.now())
         stages = self._stages(record.query_id, known.labels)
         if record.status is QueryStatus.RUNNING:
             return msgspec.structs.replace(document, stages=stages)

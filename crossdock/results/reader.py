@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from threading import Lock
 
 import duckdb
 
+from crossdock.errors import InternalError
 from crossdock.executor.engine import Furnishing, connect, lock, text
 from crossdock.planner.plan import ResultColumn
 from crossdock.platform.ports import Objects
@@ -155,9 +157,15 @@ def _csv(engine: duckdb.DuckDBPyConnection, answer: Answer, file: Path, target: 
 
 
 def _arrow(engine: duckdb.DuckDBPyConnection, answer: Answer, file: Path, target: Path) -> None:
-    from nanoarrow import ArrayStream
-    from nanoarrow.ipc import StreamWriter
+    import pyarrow as pa  # heavy: only for this form
 
-    relation = engine.sql(result_query(answer.columns, [file]))
-    with StreamWriter.from_path(str(target)) as writer:
-        writer.write_stream(ArrayStream(relation))
+    engine.execute(result_query(answer.columns, [file]))
+    with warnings.catch_warnings():
+        # The engine advises a lazy relation, which the ordinary statement is as good as.
+        warnings.simplefilter("ignore", UserWarning)
+        reader = engine.to_arrow_reader(_BLOCK * 100)
+    if reader is None:
+        raise InternalError("the engine gave no reader of its result")
+    with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_stream(sink, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)

@@ -39,9 +39,9 @@ def client_config(*, attempts: int = 6, read_seconds: int = _READ_SECONDS) -> Co
     )
 
 
-def invoke_config() -> Config:
+def invoke_config(answer_seconds: int = _ANSWER_SECONDS) -> Config:
     """Of a client that invokes functions: an invocation that was asked twice may run twice."""
-    return client_config(attempts=1, read_seconds=_ANSWER_SECONDS)
+    return client_config(attempts=1, read_seconds=answer_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,17 @@ def make_s3_client(session: boto3.Session | None = None) -> S3Client:
     return (session or boto3.Session()).client("s3", config=client_config())
 
 
-def make_clients(session: boto3.Session | None = None) -> Clients:
-    """Clients with endpoint, region and credentials as the SDK finds them."""
+def make_clients(
+    session: boto3.Session | None = None, *, answer_seconds: int = _ANSWER_SECONDS
+) -> Clients:
+    """Clients with endpoint, region and credentials as the SDK finds them.
+
+    ``answer_seconds``: how long a function that is called and waited for may take.
+    """
     session = session or boto3.Session()
     return Clients(
         dynamodb=session.client("dynamodb", config=table_config()),
         s3=make_s3_client(session),
         sqs=session.client("sqs", config=client_config()),
-        functions=session.client("lambda", config=invoke_config()),
+        functions=session.client("lambda", config=invoke_config(answer_seconds)),
     )

@@ -1,0 +1,283 @@
+"""Queries through the deployed HTTP API: API Gateway, functions, queues, buckets, table."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psutil
+import pytest
+
+import crossdock
+from crossdock.client.credentials import Signature
+from tests.datasets import benchmark_queries
+from tests.e2e.conftest import DATA_BUCKET
+from tests.e2e.deploying import Deployed
+
+#: Run every time; the others with ``--full-matrix``.
+SAMPLE = ("1", "3", "5", "12", "16", "18", "22")
+TABLES = ("lineitem", "orders", "customer", "nation", "region", "supplier", "part", "partsupp")
+#: Cut up whatever can be, and send rows through queues: no broadcasts.
+FORCED = {"single_task_bytes": 0, "broadcast_bytes": 0}
+#: Busy for minutes in every worker.
+SLOW = (
+    "SELECT count(*) FROM lineitem a, lineitem b "
+    "WHERE (a.l_orderkey * b.l_partkey + a.l_suppkey) % 1000003 = 5"
+)
+PATIENCE = 120.0
+
+
+@pytest.fixture(autouse=True, scope="module")
+def signing(deployment: Deployed) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in deployment.stand.environment.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def warehouse(
+    deployment: Deployed, signing: None, tpch_tiny: Path
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """TPC-H in the user's bucket, its tables named; gives the same in DuckDB."""
+    reference = duckdb.connect()
+    with connected(deployment) as connection:
+        s3: Any = deployment.session.client("s3")
+        for table in TABLES:
+            s3.upload_file(str(tpch_tiny / f"{table}.parquet"), DATA_BUCKET, f"{table}.parquet")
+            connection.tables.add(table, f"s3://{DATA_BUCKET}/{table}.parquet")
+            source = tpch_tiny / f"{table}.parquet"
+            reference.execute(f"CREATE VIEW {table} AS FROM '{source}'")
+        yield reference
+    reference.close()
+
+
+def connected(deployment: Deployed, **settings: Any) -> crossdock.Connection:
+    return crossdock.connect(endpoint=deployment.endpoint, auth="iam", **settings)
+
+
+def same(found: Sequence[tuple[Any, ...]], expected: Sequence[tuple[Any, ...]]) -> bool:
+    """Equal rows in any order; sums of floats may differ in their last digits."""
+
+    def key(row: tuple[Any, ...]) -> list[str]:
+        return [f"{v:.6g}" if isinstance(v, float) else repr(v) for v in row]
+
+    def equal(a: Any, b: Any) -> bool:
+        if isinstance(a, float) and isinstance(b, float):
+            return math.isclose(a, b, rel_tol=1e-9)
+        return bool(a == b)
+
+    pairs = zip(sorted(found, key=key), sorted(expected, key=key), strict=True)
+    return all(all(map(equal, mine, theirs)) for mine, theirs in pairs)
+
+
+def api(deployment: Deployed, method: str, path: str, body: Any = None) -> Any:
+    answer = deployment.request(method, path, body)
+    assert answer.status < 300, (answer.status, answer.body)
+    return answer.json
+
+
+def ended(deployment: Deployed, query_id: str) -> Any:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        document = api(deployment, "GET", f"/v1/queries/{query_id}?wait=20")
+        if document["status"] != "RUNNING":
+            return document
+    raise AssertionError(f"query {query_id} still runs: {document}")
+
+
+def until_running(deployment: Deployed, query_id: str, tasks: int = 1) -> Any:
+    """The query's document once so many of its tasks run at once."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        document = api(deployment, "GET", f"/v1/queries/{query_id}")
+        assert document["status"] == "RUNNING", document
+        if sum(stage.get("running", 0) for stage in document["stages"]) >= tasks:
+            return document
+        time.sleep(0.1)
+    raise AssertionError(f"never {tasks} tasks at once: {document}")
+
+
+@pytest.mark.parametrize(("number", "sql"), benchmark_queries("tpch"))
+def test_tpch_equals_duckdb_under_a_forced_shuffle(
+    deployment: Deployed,
+    warehouse: duckdb.DuckDBPyConnection,
+    request: pytest.FixtureRequest,
+    number: str,
+    sql: str,
+) -> None:
+    if number not in SAMPLE and not request.config.getoption("--full-matrix"):
+        pytest.skip("with --full-matrix")
+    expected = warehouse.execute(sql)
+    types = [str(column[1]) for column in expected.description]
+    with connected(deployment, **FORCED) as connection, connection.execute(sql) as cursor:
+        assert same(cursor.fetchall(), expected.fetchall())
+        assert len(cursor.description or ()) == len(types)
+        assert cursor.receipt is not None
+        assert cursor.receipt.status == "SUCCEEDED"
+        assert len(cursor.receipt.stages) > 1
+
+
+def test_four_functions_work_at_once_and_cancel_ends_them(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    body = {"sql": SLOW, "settings": {**FORCED, "partitions": 4}}
+    query_id = api(deployment, "POST", "/v1/queries", body)["query_id"]
+    until_running(deployment, query_id, tasks=4)
+    assert len(functions_running(deployment, "producer", "consumer")) >= 4
+    assert api(deployment, "DELETE", f"/v1/queries/{query_id}")["status"] == "CANCELLED"
+    document = ended(deployment, query_id)
+    assert (document["status"], document["error"]["kind"]) == ("CANCELLED", "Cancelled")
+    assert deployment.request("GET", f"/v1/queries/{query_id}/results").status == 409
+
+
+def test_pages_and_files_hold_every_row_in_order(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    sql = "SELECT o_orderkey, o_totalprice, o_orderdate FROM orders ORDER BY o_orderkey LIMIT 2500"
+    query_id = api(deployment, "POST", "/v1/queries", {"sql": sql, "settings": FORCED})["query_id"]
+    assert ended(deployment, query_id)["rows"] == 2500
+    found, token = [], ""
+    while True:
+        more = f"&token={token}" if token else ""
+        page = api(deployment, "GET", f"/v1/queries/{query_id}/results?limit=1000{more}")
+        found += page["rows"]
+        token = page.get("next", "")
+        if not token:
+            break
+    expected = warehouse.execute(sql).fetchall()
+    assert found == [[key, str(price), day.isoformat()] for key, price, day in expected]
+    parts = api(deployment, "GET", f"/v1/queries/{query_id}/results?format=parquet")["parts"]
+    pool = deployment._pool
+    rows = []
+    for number, part in enumerate(parts):
+        data = pool.request("GET", part["url"]).data
+        assert len(data) == part["size"]
+        file = tmp_path / f"{number}.parquet"
+        file.write_bytes(data)
+        rows += duckdb.read_parquet(str(file)).fetchall()
+    assert rows == expected
+
+
+def test_repeated_submission_is_one_query(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    body = {"sql": "SELECT count(*) FROM nation", "client_token": "e2e-once"}
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(lambda _: api(deployment, "POST", "/v1/queries", body), range(4))
+        )
+    assert len({answer["query_id"] for answer in answers}) == 1
+    conflict = deployment.request("POST", "/v1/queries", {**body, "sql": "SELECT 2"})
+    assert conflict.status == 409
+    assert ended(deployment, answers[0]["query_id"])["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/v1/queries", {"sql": "SELECT nosuch FROM orders"}, 400),
+        ("POST", "/v1/queries", {"sql": "COPY orders TO 's3://x/y'"}, 400),
+        ("POST", "/v1/queries", {"sql": "SELECT 1", "settings": {"workers": 999}}, 400),
+        ("POST", "/v1/queries", {"sql": "SELECT * FROM '/etc/passwd'"}, 400),
+        ("POST", "/v1/queries", {"sequel": "SELECT 1"}, 400),
+        ("GET", "/v1/queries/nothing", None, 404),
+        ("GET", "/v1/tables/nothing", None, 404),
+        ("GET", "/v1/nothing", None, 404),
+        ("PUT", "/v1/tables/t", {"sources": ["s3://nosuch-bucket/x.parquet"]}, 400),
+    ],
+)
+def test_mistakes_are_answered_as_problems(
+    deployment: Deployed,
+    warehouse: duckdb.DuckDBPyConnection,
+    method: str,
+    path: str,
+    body: Any,
+    status: int,
+) -> None:
+    answer = deployment.request(method, path, body)
+    assert answer.status == status, answer.body
+    assert answer.json["status"] == status
+
+
+def test_fifty_queries_at_once_are_all_right(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    def submitted(number: int) -> str:
+        body = {"sql": f"SELECT count(*) + {number} FROM nation", "client_token": f"many-{number}"}
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            answer = deployment.request("POST", "/v1/queries", body)
+            if answer.status == 202:
+                return str(answer.json["query_id"])
+            assert answer.status in (429, 503), answer.body
+            time.sleep(1.0)
+        raise AssertionError("never admitted")
+
+    with ThreadPoolExecutor(10) as threads:
+        ids = list(threads.map(submitted, range(50)))
+        documents = list(threads.map(lambda one: ended(deployment, one), ids))
+    assert {document["status"] for document in documents} == {"SUCCEEDED"}
+    with ThreadPoolExecutor(4) as threads:
+        pages = threads.map(lambda one: api(deployment, "GET", f"/v1/queries/{one}/results"), ids)
+        assert [page["rows"] for page in pages] == [[[25 + number]] for number in range(50)]
+
+
+@pytest.mark.parametrize("victim", ["producer", "coordinator"])
+def test_query_outlives_the_death_of_a_function(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection, victim: str
+) -> None:
+    sql = "SELECT sum(hash(a.l_comment || b.n_name) % 7) FROM lineitem a, nation b"
+    settings = {**FORCED, "partitions": 4}
+    query_id = api(deployment, "POST", "/v1/queries", {"sql": sql, "settings": settings})[
+        "query_id"
+    ]
+    until_running(deployment, query_id)
+    victims = functions_running(deployment, victim)
+    assert victims
+    for process in victims:
+        process.kill()
+    document = ended(deployment, query_id)
+    assert document["status"] == "SUCCEEDED", document
+    rows = api(deployment, "GET", f"/v1/queries/{query_id}/results")["rows"]
+    assert [int(rows[0][0])] == [int(warehouse.execute(sql).fetchall()[0][0])]
+
+
+def test_nothing_of_ended_queries_is_left_but_answers(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    s3: Any = deployment.session.client("s3")
+    sqs: Any = deployment.session.client("sqs")
+    exchange = deployment.outputs["ExchangeBucketName"]
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        objects = [o["Key"] for o in s3.list_objects_v2(Bucket=exchange).get("Contents", [])]
+        made = sqs.list_queues(QueueNamePrefix=f"{deployment.name}-q-").get("QueueUrls", [])
+        if not objects and not made:
+            return
+        time.sleep(1.0)
+    raise AssertionError(f"left behind: {objects[:20]} {made[:20]}")
+
+
+def test_signature_of_the_client_is_the_gateways(deployment: Deployed) -> None:
+    headers = Signature().headers("GET", f"{deployment.endpoint}/v1/queries", b"")
+    assert headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=test/")
+
+
+def functions_running(deployment: Deployed, *kinds: str) -> list[psutil.Process]:
+    """Processes of this test's emulator that run functions of these kinds."""
+    prefixes = tuple(deployment.function(kind) for kind in kinds)
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            name = process.environ().get("AWS_LAMBDA_FUNCTION_NAME", "")
+        except psutil.Error:
+            continue  # it has just ended
+        if name.startswith(prefixes):
+            found.append(process)
+    return found
