@@ -16,16 +16,21 @@ from coordinator_state.store import StateStore
 from tests.contract.state_setup import TABLE
 
 
+def client_of(service: str, **options: Any) -> Any:
+    return boto3.client(
+        service,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=client_config(),
+        **options,
+    )
+
+
 @pytest.fixture(scope="module")
 def moto_client() -> Iterator[Any]:
     with mock_aws():
-        yield boto3.client(
-            "dynamodb",
-            region_name="us-east-1",
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            config=client_config(),
-        )
+        yield client_of("dynamodb")
 
 
 @pytest.fixture
@@ -35,10 +40,24 @@ def state_client(moto_client: Any) -> Iterator[Any]:
     moto_client.delete_table(TableName=TABLE)
 
 
-@pytest.fixture(params=["sqlite", "dynamodb"])
+EMULATED = pytest.param("emulated", marks=pytest.mark.emulator)
+
+
+@pytest.fixture
+def emulated_client(emulator: str) -> Any:
+    return client_of("dynamodb", endpoint_url=emulator)
+
+
+@pytest.fixture(params=["sqlite", "dynamodb", EMULATED])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore]:
     if request.param == "dynamodb":
         yield DynamoDbStateStore(request.getfixturevalue("state_client"), TABLE)
+        return
+    if request.param == "emulated":
+        client = request.getfixturevalue("emulated_client")
+        create_table(client, TABLE)
+        yield DynamoDbStateStore(client, TABLE)
+        client.delete_table(TableName=TABLE)
         return
     sqlite = SqliteStateStore(tmp_path / "state.db")
     yield sqlite

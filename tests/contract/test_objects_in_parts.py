@@ -23,12 +23,24 @@ MIB = 1024 * 1024
 BODY = bytes(range(256)) * (12 * MIB // 256) + b"the end"
 
 
-@pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+@pytest.fixture(params=["moto", pytest.param("emulated", marks=pytest.mark.emulator)])
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(uploads, "SINGLE_BYTES", 5 * MIB)
     monkeypatch.setattr(uploads, "PART_BYTES", 5 * MIB)  # S3's least
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
+    if request.param == "emulated":
+        url = request.getfixturevalue("emulator")
+        made = boto3.client("s3", endpoint_url=url, region_name="us-east-1", config=client_config())
+        made.create_bucket(Bucket="bucket")
+        yield made
+        for key in ("large", "left"):
+            made.delete_object(Bucket="bucket", Key=key)
+        for upload in unfinished(made):
+            made.abort_multipart_upload(
+                Bucket="bucket", Key=upload["Key"], UploadId=upload["UploadId"]
+            )
+        return
     with mock_aws():
         made = boto3.client("s3", region_name="us-east-1", config=client_config())
         made.create_bucket(Bucket="bucket")

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -18,6 +20,7 @@ from moto import mock_aws
 
 from coordinator_state.sqlite import SqliteStateStore
 from crossdock.errors import PlatformDenied, PlatformError, PlatformUnavailable, QueueNotFound
+from crossdock.platform.aws.clients import client_config
 from crossdock.platform.aws.pool import PoolQueues
 from crossdock.platform.aws.queues import SqsQueues
 from crossdock.platform.bodies import CHUNK_BYTES, MAX_BYTES
@@ -43,6 +46,17 @@ def sqs_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
         yield boto3.client("sqs", region_name="us-east-1")
 
 
+def make_client(service: str, url: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=client_config(),
+    )
+
+
 def pooled_queues(store: SqliteStateStore, size: int) -> PoolQueues:
     stack, made = MemoryQueues(visibility_seconds=0.2), MemoryQueues(visibility_seconds=0.2)
     pool = [f"{number:04d}" for number in range(size)]
@@ -50,7 +64,16 @@ def pooled_queues(store: SqliteStateStore, size: int) -> PoolQueues:
     return PoolQueues(stack, made, pool, store=store, clock=SystemClock())
 
 
-@pytest.fixture(params=["sqlite", "memory", "sqs", "pooled", "made beside the pool"])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        "memory",
+        "sqs",
+        pytest.param("emulated sqs", marks=pytest.mark.emulator),
+        "pooled",
+        "made beside the pool",
+    ]
+)
 def medium(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Medium]:
     if request.param == "sqlite":
         queues = SqliteQueues(tmp_path / "queues.db", visibility=0.2)
@@ -62,6 +85,12 @@ def medium(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Medium]:
         store = SqliteStateStore(tmp_path / "state.db")
         yield Medium(pooled_queues(store, 3 if request.param == "pooled" else 0), 0.2, 1000)
         store.close()
+    elif request.param == "emulated sqs":
+        url = request.getfixturevalue("emulator")
+        client = make_client("sqs", url)
+        queues = SqsQueues(client, prefix=f"{uuid.uuid4().hex[:8]}-", visibility=1)
+        yield Medium(queues, 1.0, 1000)
+        queues.drop(*queues.names(""))
     else:
         client = request.getfixturevalue("sqs_client")
         yield Medium(SqsQueues(client, prefix="t-", visibility=1), 1.0, 100)
