@@ -27,12 +27,16 @@ from crossdock.worker.heartbeat import Heartbeat
 from crossdock.worker.tools import Habits, Observer, Tools
 from crossdock.worker.verdict import Fate, Verdict, judge
 
-__all__ = ["Habits", "Observer", "Tools", "Worker"]
+__all__ = ["Habits", "Observer", "ProcessUnfit", "Tools", "Worker"]
 
 _log = logging.getLogger(__name__)
 
 #: Plans of queries served lately; a warm process often serves several launches of one query.
 _PLANS_KEPT = 4
+
+
+class ProcessUnfit(Exception):
+    """Memory may be torn, or the disk full of what was left: this process should end."""
 
 
 class Worker:
@@ -43,7 +47,10 @@ class Worker:
         self._plans: dict[QueryId, StagePlan] = {}
 
     def run(self, launch: Launch) -> None:
-        """One launch: register, work, say goodbye. A refused launch is left quietly."""
+        """One launch: register, work, say goodbye. A refused launch is left quietly.
+
+        Raises ``ProcessUnfit``, after the goodbye, when no task should run in this process again.
+        """
         query_id, worker_id = QueryId(launch.query_id), WorkerId(launch.worker_id)
         before = self._tools.meter.usage()
         try:
@@ -66,6 +73,8 @@ class Worker:
         finally:
             self._leave(run)
             run.close()
+        if run.unfit:
+            raise ProcessUnfit(f"an attempt ended by {run.unfit}")
 
     def _register(self, query_id: QueryId, worker_id: WorkerId) -> bool:
         """False: this launch is to do nothing."""
@@ -131,6 +140,7 @@ class _Run:
         self._executor = tools.make_executor(self._folder)
         self._ends = time.monotonic() + tools.habits.life_seconds
         self._reported = time.monotonic()
+        self.unfit = ""  # kind of the error after which this process should end
 
     def usage(self) -> Mapping[str, int]:
         """Requests made by this run, by kind."""
@@ -222,6 +232,8 @@ class _Run:
     def _settle(self, task: TaskRecord, error: Exception) -> bool:
         """Write down how the attempt ended. False: this worker should go."""
         verdict = judge(error, task)
+        if verdict.unfit:
+            self.unfit = verdict.error.kind
         _log.warning(
             "query %s stage %d task %d attempt %d: %s (%s)",
             task.query_id,

@@ -30,7 +30,8 @@ class Fate(Enum):
 class Verdict:
     fate: Fate
     error: ErrorRecord
-    leave: bool = False  # the process is not fit for another task
+    leave: bool = False  # this run is to claim no other task
+    unfit: bool = False  # nor is any other run of this process
     offer: bool = True  # of a handback: at once; else the coordinator offers it when it can run
 
 
@@ -72,13 +73,14 @@ def _exchange(error: errors.ExchangeError, task: TaskRecord) -> Verdict:
 
 def _by_record(record: ErrorRecord) -> Verdict:
     fate = Fate.RETRY if record.retryable else Fate.FAIL
-    return Verdict(fate, record, leave=record.kind in _UNFIT)
+    unfit = record.kind in _UNFIT
+    return Verdict(fate, record, leave=unfit, unfit=unfit)
 
 
 def _elsewhere(error: Exception, task: TaskRecord) -> Verdict:
     """Errors met outside the fragment: the platform's, the store's, and bugs."""
     if isinstance(error, errors.OutOfSpace):
-        return Verdict(Fate.RETRY, _record("OutOfSpace", error, task, retryable=True), leave=True)
+        return _by_record(_record("OutOfSpace", error, task, retryable=True))
     if isinstance(error, errors.PlatformDenied | errors.InputError):
         return Verdict(Fate.FAIL, _record(type(error).__name__, error, task, scope="input"))
     if isinstance(error, errors.PlatformError | StateError):

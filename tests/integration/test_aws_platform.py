@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ from coordinator_state.ids import QueryId
 from coordinator_state.records import QueryRecord, QueryStatus
 from crossdock import summary
 from crossdock.platform.ports import Launch
+from crossdock.worker import ProcessUnfit
 from tests.datasets import benchmark_queries
 from tests.deployment import Stand, result_rows, standing
 
@@ -202,3 +204,25 @@ def test_a_one_task_query_runs_in_one_function(
     record = stand.wait(stand.submit(plan))
     assert rows(stand, record, tmp_path) == expected(sql, tpch_tiny)
     assert len(stand.functions.invoked) == 1
+
+
+def test_a_worker_that_ran_out_of_memory_says_goodbye_and_gives_its_process_up(
+    stand: Stand, tables: dict[str, str]
+) -> None:
+    given_up: list[str] = []
+    run = stand.functions._run
+
+    def noting(launch: Launch) -> None:
+        try:
+            run(launch)
+        except ProcessUnfit as error:
+            given_up.append(str(error))
+
+    stand.functions._run = noting  # type: ignore[method-assign]
+    stand.config = replace(stand.config, memory_bytes=16 * 1024 * 1024)
+    sql = "SELECT list(l_comment) FROM lineitem, range(100)"
+    record = stand.wait(stand.submit(stand.plan(sql, tables), max_attempts=1))
+    assert record.error is not None
+    assert record.error.kind == "OutOfMemory"
+    assert given_up
+    assert set(given_up) == {"an attempt ended by OutOfMemory"}

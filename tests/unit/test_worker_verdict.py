@@ -67,3 +67,10 @@ def test_starved_task_is_not_offered_before_its_input_is_served(
     error: Exception, offer: bool
 ) -> None:
     assert judge(error, TASK).offer is offer
+
+
+def test_only_what_may_have_torn_the_process_ends_it() -> None:
+    assert judge(fragment("OutOfMemory", retryable=True), TASK).unfit
+    assert judge(errors.OutOfSpace("full"), TASK).unfit
+    assert not judge(TimeUp("late start", full=False), TASK).unfit
+    assert not judge(fragment("InvalidInput", retryable=False), TASK).unfit
