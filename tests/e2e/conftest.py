@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.deploying import Deployed, deployed
-from tests.e2e.stand import Stand, running_stand
+from tests.e2e.deploying import Deployed, deployed, synth
+from tests.e2e.stand import Stand, make_bucket, running_stand
 
 #: A bucket of the "user", which no deployment may write to or empty.
 DATA_BUCKET = "warehouse"
+#: Another, of which a deployment may read what is below ``open``.
+SHARED_BUCKET = "shared"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,8 +32,17 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 
 
 @pytest.fixture(scope="session")
-def deployment(stand: Stand, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    """The app on the emulator; it may read the bucket ``DATA_BUCKET``, which is there."""
-    stand.session().client("s3").create_bucket(Bucket=DATA_BUCKET)
-    with deployed(stand, tmp_path_factory.mktemp("deploy"), data=DATA_BUCKET) as found:
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The synthesized app; it may read ``DATA_BUCKET`` and a prefix of ``SHARED_BUCKET``."""
+    data = f"{DATA_BUCKET},{SHARED_BUCKET}/open"
+    return synth(tmp_path_factory.mktemp("synth"), data=data)
+
+
+@pytest.fixture(scope="session")
+def deployment(
+    stand: Stand, assembly: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployed]:
+    """The app on the emulator, deployed with the command line, and the bucket ``DATA_BUCKET``."""
+    make_bucket(stand, DATA_BUCKET)
+    with deployed(stand, assembly, tmp_path_factory.mktemp("deploy")) as found:
         yield found

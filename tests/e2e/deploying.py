@@ -9,7 +9,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,6 @@ class Deployed:
     stand: Stand
     name: str
     outputs: Mapping[str, str]  # of all stacks; their names do not clash
-    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def endpoint(self) -> str:
@@ -117,39 +116,44 @@ def build() -> None:
     subprocess.run([sys.executable, "-m", "layers.build", "--native"], cwd=ROOT, check=True)
 
 
+def synth(folder: Path, **settings: str) -> Path:
+    """Build and synthesize with the command line; the assembly, good for any stand."""
+    build()
+    nowhere = Stand(url="http://127.0.0.1:9")  # a synth that asks AWS for anything fails
+    cdk = CommandLine.installed(nowhere, folder, folder / "cdk.out")
+    cdk.synth({**SMALL, **settings})
+    return cdk.assembly
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
     """The CDK command line, pointed at a stand."""
 
     stand: Stand
-    folder: Path  # its home, and where the app is synthesized to
+    home: Path
+    assembly: Path  # where the app is synthesized to, and deployed from
 
     @classmethod
-    def installed(cls, stand: Stand, folder: Path) -> CommandLine:
+    def installed(cls, stand: Stand, home: Path, assembly: Path) -> CommandLine:
         LOCK.parent.mkdir(exist_ok=True)
         with LOCK.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             subprocess.run(["make", "--silent", ".node/.installed"], cwd=ROOT, check=True)
-        return cls(stand=stand, folder=folder)
+        return cls(stand=stand, home=home, assembly=assembly)
 
-    @property
-    def assembly(self) -> Path:
-        return self.folder / "cdk.out"
-
-    def synth(self, settings: Mapping[str, str]) -> Path:
+    def synth(self, settings: Mapping[str, str]) -> None:
         options = [f"--context=crossdock:{key}={value}" for key, value in settings.items()]
         app = f"{sys.executable} app.py"
         self._run(
             "synth", "--all", "--quiet", f"--output={self.assembly}", f"--app={app}", *options
         )
-        return self.assembly
 
     def bootstrap(self) -> None:
         self._run("bootstrap", f"--app={self.assembly}", f"aws://{ACCOUNT}/{REGION}")
 
     def deploy(self) -> Mapping[str, str]:
         """Deploy what was synthesized; outputs of all stacks."""
-        outputs = self.folder / "outputs.json"
+        outputs = self.home / "outputs.json"
         self._run(
             "deploy",
             "--all",
@@ -160,14 +164,11 @@ class CommandLine:
         found: Mapping[str, Mapping[str, str]] = json.loads(outputs.read_text())
         return {key: value for stack in found.values() for key, value in stack.items()}
 
-    def destroy(self) -> None:
-        self._run("destroy", "--all", "--force", f"--app={self.assembly}")
-
     def _run(self, *arguments: str) -> None:
         done = subprocess.run(
             [str(CDK), *arguments],
             cwd=ROOT,
-            env=child_environment(self.stand, self.folder),
+            env=child_environment(self.stand, self.home),
             capture_output=True,
             text=True,
             check=False,
@@ -179,17 +180,15 @@ class CommandLine:
 
 
 @contextmanager
-def deployed(stand: Stand, folder: Path, **settings: str) -> Iterator[Deployed]:
-    """Build, synthesize, bootstrap and deploy with the command line; torn down in the end."""
-    chosen = {**SMALL, **settings}
-    build()
-    cdk = CommandLine.installed(stand, folder)
-    cdk.synth(chosen)
+def deployed(
+    stand: Stand, assembly: Path, folder: Path, *, name: str = "crossdock"
+) -> Iterator[Deployed]:
+    """Bootstrap and deploy with the command line; torn down in the end."""
+    cdk = CommandLine.installed(stand, folder, assembly)
     cdk.bootstrap()
     outputs = cdk.deploy()
-    name = chosen.get("name", "crossdock")
     _tag_buckets(stand.session(), name)
-    deployment = Deployed(stand=stand, name=name, outputs=outputs, settings=chosen)
+    deployment = Deployed(stand=stand, name=name, outputs=outputs)
     try:
         yield deployment
     finally:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import boto3
 from cryptography import x509
@@ -98,6 +99,11 @@ def enforcing_stand(folder: Path) -> Iterator[Stand]:
         AWS_CA_BUNDLE=str(certificate),
     ) as url:
         yield Stand(url=url.replace("http://", "https://"), certificate=certificate)
+
+
+def make_bucket(stand: Stand, name: str) -> None:
+    client: Any = stand.session().client("s3")
+    client.create_bucket(Bucket=name)
 
 
 def child_environment(stand: Stand, home: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.deploying import SMALL, CommandLine, Deployed, build, quickly_deployed
+from tests.e2e.deploying import Deployed, quickly_deployed
 from tests.e2e.stand import Stand, running_stand
 
 
@@ -43,12 +43,6 @@ def everything(stand: Stand) -> dict[str, list[str]]:
 def other_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     with running_stand(tmp_path_factory.mktemp("other")) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def assembly(other_stand: Stand, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    build()
-    return CommandLine.installed(other_stand, tmp_path_factory.mktemp("synth")).synth(SMALL)
 
 
 def test_the_command_line_deploys_all_four_stacks(deployment: Deployed) -> None:
