@@ -56,7 +56,8 @@ def janitor(settings: Settings) -> FunctionSpec:
         memory_mb=settings.api_memory_mb,
         timeout_seconds=JANITOR_SECONDS,
         layers=_RUNS,
-        reserved=_reserved(settings, 1),
+        # Its two schedules may ring together.
+        reserved=_reserved(settings, 2),
     )
 
 

@@ -84,7 +84,8 @@ class Settings:
     coordinator_concurrency: int = 20  # coordinator turns at once
     api_concurrency: int = 50  # API requests at once
     pool_size: int = 64  # shuffle queues kept ready; more are made on demand
-    janitor_minutes: int = 1  # minutes between two rounds of the janitor
+    janitor_minutes: int = 1  # minutes until the janitor revives a query that fell asleep
+    sweep_minutes: int = 60  # minutes between its rounds over all objects and queues
 
     auth: Auth = Auth.IAM  # `iam` (SigV4) or `jwt`
     jwt_issuer: str = ""  # issuer URL of accepted tokens, with `auth=jwt`
@@ -198,6 +199,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "api_concurrency": (1, 1_000),
     "pool_size": (0, MAX_POOL),
     "janitor_minutes": (1, 60),
+    "sweep_minutes": (5, 1_440),
     "open_queries": (1, 100_000),
     "max_scanned_gb": (0, 1_000_000),
     "throttle_rate": (1, 10_000),

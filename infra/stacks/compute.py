@@ -113,19 +113,27 @@ class ComputeStack(Stack):
                 report_batch_item_failures=True,
             )
         )
-        every = Duration.minutes(self._settings.janitor_minutes)
-        rule = events.Rule(self, "JanitorSchedule", schedule=events.Schedule.rate(every))
-        rule.add_target(
-            targets.LambdaFunction(
-                self.janitor.function, retry_attempts=0, max_event_age=Duration.minutes(1)
-            )
-        )
-        accept(rule, "Serverless-EventBusDLQ", because="The next round comes minutes later.")
+        self._ring("Revive", self._settings.janitor_minutes, {"part": "revive"})
+        self._ring("Sweep", self._settings.sweep_minutes, {"part": "all"})
         accept(
             self.coordinator,
             "Serverless-LambdaEventSourceMappingDestination",
             because="A queue has no such destination; its redrive policy sets failures aside.",
         )
+
+    def _ring(self, id: str, minutes: int, event: Mapping[str, str]) -> None:
+        """Call the janitor every so often."""
+        every = events.Schedule.rate(Duration.minutes(minutes))
+        rule = events.Rule(self, id, schedule=every)
+        rule.add_target(
+            targets.LambdaFunction(
+                self.janitor.function,
+                event=events.RuleTargetInput.from_object(event),
+                retry_attempts=0,
+                max_event_age=Duration.minutes(1),
+            )
+        )
+        accept(rule, "Serverless-EventBusDLQ", because="The next round comes minutes later.")
 
     def _permit(self) -> None:
         self._permit_api()

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator_state import schema
 from crossdock.shuffle import layout
+from functions.janitor.handler import REVIVE
 from infra import grants
 from infra.stacks.queues import COORDINATOR_SECONDS
 from layers.recipes import HANDLERS
@@ -266,11 +267,13 @@ def test_snapshots_are_published_behind_an_alias_that_the_api_calls(variant: Ass
     assert "Live" in json.dumps(integration["Properties"]["IntegrationUri"])
 
 
-def test_janitor_comes_every_minute_and_once_at_a_time(assembly: Assembly) -> None:
-    rule = only(assembly, "AWS::Events::Rule")["Properties"]
-    assert rule["ScheduleExpression"] == "rate(1 minute)"
-    assert rule["Targets"][0]["RetryPolicy"]["MaximumRetryAttempts"] == 0
-    assert functions(assembly)["crossdock-janitor"]["ReservedConcurrentExecutions"] == 1
+def test_janitor_revives_every_minute_and_sweeps_every_hour(assembly: Assembly) -> None:
+    schedules = {}
+    for rule in assembly.resources("AWS::Events::Rule").values():
+        (target,) = rule["Properties"]["Targets"]
+        assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
+        schedules[rule["Properties"]["ScheduleExpression"]] = json.loads(target["Input"])
+    assert schedules == {"rate(1 minute)": REVIVE, "rate(1 hour)": {"part": "all"}}
 
 
 # -- api -----------------------------------------------------------------------------------------
