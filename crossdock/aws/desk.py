@@ -43,14 +43,12 @@ def settings(environment: Mapping[str, str], *, workers: int, memory: int) -> Se
 def make_desk(deployment: Deployment, house: House) -> EngineDesk:
     """A desk with this function's memory and disk."""
     config = deployment.config
-    scratch = config.scratch / "results"
-    scratch.mkdir(parents=True, exist_ok=True)
     return EngineDesk(
         deployment.medium,
         deployment.catalog(),
         ResultReader(
             deployment.medium.objects,
-            scratch,
+            config.scratch / "results",
             memory=config.memory_bytes,
             threads=config.threads,
         ),

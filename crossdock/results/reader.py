@@ -51,6 +51,7 @@ class ResultReader:
 
     def __init__(self, objects: Objects, scratch: Path, *, memory: int, threads: int = 1) -> None:
         self._objects = objects
+        scratch.mkdir(parents=True, exist_ok=True)
         self.scratch = scratch
         self._memory = memory
         self._threads = threads
@@ -113,7 +114,6 @@ class ResultReader:
         with self._lock:  # one fetch at a time, and nobody evicts what is being read
             path = self._cache.get(key)
             if path is None or not path.exists():
-                self.scratch.mkdir(parents=True, exist_ok=True)
                 path = Path(tempfile.mkdtemp(prefix="part-", dir=self.scratch)) / "part.parquet"
                 self._objects.fetch(key, path)
                 self._cache[key] = path
