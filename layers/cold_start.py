@@ -78,10 +78,10 @@ class Bench:
         folders = [self.functions, *(self.layers / name / "python" for name in layers)]
         return os.pathsep.join(map(str, [*folders, self.runtime]))
 
-    def run(self, layers: Iterable[str], program: str, **environment: str) -> str:
+    def run(self, layers: Iterable[str], program: str, *arguments: str, **environment: str) -> str:
         """Output of a program that sees the given layers and nothing of this machine's packages."""
         # -S: without site-packages; -B: built folders are compared by content.
-        command = [str(self.python), "-S", "-B", "-c", program]
+        command = [str(self.python), "-S", "-B", "-c", program, *arguments]
         known: Mapping[str, str] = {"PATH": os.defpath, "PYTHONPATH": self.path(layers)}
         done = subprocess.run(
             command, env={**known, **environment}, capture_output=True, text=True, check=False
