@@ -2,7 +2,9 @@
 
 Row counts are in proportion, one scale for every table of a statement; keys repeat as often as they
 may in the data (``i % distinct``, distinct from footers). Rules that read values are switched off,
-so no content here can change a result; a table with rows never looks empty.
+so no value here can change a result; a table with rows never looks empty. NULLs are read all the
+same (EXISTS becomes another join where there are none), so a column has none here only if footers
+prove that it has none at all.
 """
 
 from __future__ import annotations
@@ -68,13 +70,17 @@ class ShadowTables:
         if self._made.get(name) == wanted:
             return
         ranges = self._ranges_of(name, wanted.meta)
-        columns = ", ".join(
-            f"{_value(column, ranges.get(column.name), wanted)} AS {quote(column.name)}"
-            for column in wanted.meta.columns
-        )
+        filled = _without_null(wanted.meta)
+        columns = []
+        for column in wanted.meta.columns:
+            value = _value(column, ranges.get(column.name), wanted)
+            if column.name not in filled:
+                value = f"CASE WHEN i < {wanted.rows} THEN {value} END"
+            columns.append(f"{value} AS {quote(column.name)}")
+        rows = wanted.rows + 1 if wanted.rows else 0
         self._connection.execute(
             f"CREATE OR REPLACE TABLE {quote(wanted.meta.name)} AS "
-            f"SELECT {columns} FROM range({wanted.rows}) AS shadow(i)"
+            f"SELECT {', '.join(columns)} FROM range({rows}) AS shadow(i)"
         )
         self._made[name] = wanted
 
@@ -105,6 +111,19 @@ class _Range:
 
     minimum: int | Decimal | date | datetime
     maximum: int | Decimal | date | datetime
+
+
+def _without_null(table: TableMeta) -> frozenset[str]:
+    """Columns of which every row group of every file says that it holds no NULL."""
+    groups = [group for file in table.files for group in file.row_groups if group.rows]
+    return frozenset(
+        column.name
+        for column in table.columns
+        if all(
+            (stats := group.stats.get(column.name)) is not None and stats.nulls == 0
+            for group in groups
+        )
+    )
 
 
 def _ranges(table: TableMeta) -> dict[str, _Range]:

@@ -299,7 +299,7 @@ class Queries:
         if not scope or not inner:
             return "true"
         linked = f" WHERE {self.of.comparison(inner, scope, '=')}"
-        if self.of.chance(0.3):
+        if self.of.chance(0.6):
             linked += f" AND {self.of.comparison(inner, scope)}"
         where = self.random.choice(("", f" WHERE {self.of.predicate(inner, 1)}", linked, linked))
         column = self.random.choice(scope)
@@ -328,7 +328,9 @@ class Queries:
         if scope and inner:
             linked = self.of.comparison(inner, scope, "=")
             items.append(f"(SELECT {self.of.aggregate(inner)} FROM {inside} WHERE {linked})")
-        return f"SELECT {self._items(items)} FROM {text}{self._where(scope, depth)}"
+        # Without a filter the engine may join the subquery to the table itself.
+        where = self._where(scope, depth) if self.of.chance(0.5) else ""
+        return f"SELECT {self._items(items)} FROM {text}{where}"
 
     def _lateral(self, depth: int) -> str:
         text, scope = self._source(depth)

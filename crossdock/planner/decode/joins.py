@@ -119,10 +119,10 @@ def _check_mark(
 ) -> None:
     """Mark joins are rendered as IN, ANY and EXISTS, whose NULL rules are the engine's.
 
-    Correlation comes as IS NOT DISTINCT FROM; all else is the comparison whose NULLs matter.
+    Correlation comes as IS [NOT] DISTINCT FROM; all else is the comparison whose NULLs matter.
     """
     if residual:
         raise Unsupported("mark join with a condition over both sides")
-    compared = [c for c in conditions if c.operator != "IS NOT DISTINCT FROM"]
+    compared = [c for c in conditions if not c.operator.endswith("DISTINCT FROM")]
     if len(compared) > 1 and any(c.operator != "=" for c in compared):
         raise Unsupported("mark join on several comparisons that are not all equalities")

@@ -87,9 +87,9 @@ def _single(relation: Join, left: Source, right: Source, names: Names) -> str:
 
 
 def _mark(relation: Join, left: Source, right: Source) -> str:
-    """IN or ANY as a value. IS NOT DISTINCT FROM conditions correlate, the others are compared."""
-    correlated = [c for c in relation.conditions if c.operator == "IS NOT DISTINCT FROM"]
-    compared = [c for c in relation.conditions if c.operator != "IS NOT DISTINCT FROM"]
+    """IN or ANY as a value. IS [NOT] DISTINCT FROM correlates, other conditions are compared."""
+    correlated = [c for c in relation.conditions if c.operator.endswith("DISTINCT FROM")]
+    compared = [c for c in relation.conditions if c not in correlated]
     where = " AND ".join(_conditions(correlated, left, right))
     rows = f"FROM {right.text}" + (f" WHERE {where}" if where else "")
     if not compared:
