@@ -8,7 +8,15 @@ SECONDS ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench verify latency fuzz clean
+# make deploy CDK_ARGS="-c crossdock:data=my-bucket"; docs/operations.md lists the settings.
+ARCHITECTURE ?= arm64
+NAME ?= crossdock
+CDK_ARGS ?=
+CDK := .node/node_modules/.bin/cdk
+CDK_OPTIONS = -c crossdock:name=$(NAME) -c crossdock:architecture=$(ARCHITECTURE) $(CDK_ARGS)
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
+
+.PHONY: demo test e2e check bench verify latency fuzz layers synth deploy destroy clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -17,6 +25,10 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# A deployment on an emulator of AWS: every query, then nothing left.
+e2e: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest tests/e2e
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check
