@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
@@ -93,12 +94,15 @@ class ComputeStack(Stack):
             "POWERTOOLS_TRACE_DISABLED": "false" if settings.tracing else "true",
         }
 
-    def _function(self, spec: FunctionSpec) -> EngineFunction:
+    def _function(self, spec: FunctionSpec, defaults: Defaults | None = None) -> EngineFunction:
         name = "".join(part.capitalize() for part in spec.name.split("-"))
-        return EngineFunction(self, name, defaults=self._defaults, spec=spec)
+        return EngineFunction(self, name, defaults=defaults or self._defaults, spec=spec)
 
     def _workers(self, kind: str) -> tuple[EngineFunction, ...]:
-        return tuple(self._function(spec) for spec in functions.workers(self._settings, kind))
+        # The coordinator is told of a worker that failed: its task need not wait for a lease's end.
+        defaults = replace(self._defaults, failures=self._queues.control)
+        specs = functions.workers(self._settings, kind)
+        return tuple(self._function(spec, defaults) for spec in specs)
 
     def _start(self) -> None:
         """What starts functions besides each other and the API."""

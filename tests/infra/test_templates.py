@@ -214,6 +214,15 @@ def test_nothing_asynchronous_is_repeated_or_waits_long(assembly: Assembly) -> N
         assert each["Properties"]["DestinationConfig"]["OnFailure"]["Destination"]
 
 
+def test_the_coordinator_is_told_of_workers_that_failed(assembly: Assembly) -> None:
+    told = {
+        each["Properties"]["FunctionName"]["Ref"].partition("Function")[0]
+        for each in assembly.resources("AWS::Lambda::EventInvokeConfig").values()
+        if "Control" in str(each["Properties"]["DestinationConfig"]["OnFailure"])
+    }
+    assert told == {"Producer0", "Consumer0"}
+
+
 def test_loops_are_allowed_for_those_that_loop_and_cut_elsewhere(assembly: Assembly) -> None:
     loops = {name: each["RecursiveLoop"] for name, each in functions(assembly).items()}
     assert loops == {
