@@ -92,6 +92,7 @@ class LocalPlatform:
         self._closings: dict[QueryId, Future[None]] = {}
         self._open: set[QueryId] = set()
         self._lock = threading.Lock()
+        self._ending = threading.Lock()  # ends of own queries are whole before the store closes
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-query")
         self._processes = self._make_processes(home, observer)
         self.launcher = _Watch(self._processes)
@@ -136,6 +137,8 @@ class LocalPlatform:
             still_open, own = tuple(self._open), tuple(self._own)
         for query_id in own:
             self.end_in_process(query_id, QueryStatus.CANCELLED, error=CANCELLED)
+        with self._ending:
+            pass  # a query that another thread was just ending has its writes behind it now
         for query_id in still_open:
             self.cancel(query_id)
         # Workers that may say goodbye do so now; the others are ended, and known to be.
@@ -280,20 +283,21 @@ class LocalPlatform:
         error: ErrorRecord | None = None,
     ) -> QueryRecord:
         """End and close it; the record as it stands: it may have been cancelled meanwhile."""
-        with self._lock:
-            own = self._own.pop(query_id, None)
-        if own is None:  # ``close`` of another thread came first
-            return self.store.get_query(query_id)
-        now = self._clock.now()
-        return in_process.end(
-            self.medium,
-            own,
-            status,
-            rows=rows,
-            error=error,
-            now=now,
-            expires_at=now + RETENTION_SECONDS,
-        )
+        with self._ending:
+            with self._lock:
+                own = self._own.pop(query_id, None)
+            if own is None:  # ``close`` of another thread came first
+                return self.store.get_query(query_id)
+            now = self._clock.now()
+            return in_process.end(
+                self.medium,
+                own,
+                status,
+                rows=rows,
+                error=error,
+                now=now,
+                expires_at=now + RETENTION_SECONDS,
+            )
 
     # -- the janitor -----------------------------------------------------------------------------
     def gc(self, *, grace_seconds: float = GRACE_SECONDS) -> int:
