@@ -13,10 +13,12 @@ ARCHITECTURE ?= arm64
 NAME ?= crossdock
 CDK_ARGS ?=
 CDK := .node/node_modules/.bin/cdk
+CDK_VERSION := 2.1148.1
+CDK_INSTALLED := .node/.installed-$(CDK_VERSION)
 CDK_OPTIONS = -c crossdock:name=$(NAME) -c crossdock:architecture=$(ARCHITECTURE) $(CDK_ARGS)
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
-.PHONY: demo test e2e check bench verify latency fuzz layers synth deploy destroy clean
+.PHONY: demo test e2e check bench verify latency fuzz cdk layers synth deploy destroy clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -56,11 +58,11 @@ layers: $(VENV)/.dev-installed
 	$(BIN)/python -m layers.build --architecture $(ARCHITECTURE)
 
 # Writes cdk.out; prints unpacked sizes, and seconds to import each handler.
-synth: layers .node/.installed
+synth: layers $(CDK_INSTALLED)
 	$(CDK) synth --all --quiet $(CDK_OPTIONS)
 	$(BIN)/python -m layers.cold_start
 
-deploy: layers .node/.installed
+deploy: layers $(CDK_INSTALLED)
 	$(CDK) deploy --all $(CDK_OPTIONS)
 
 # Asks first, unless YES=1. KEEP_DATA=1 leaves the table and the buckets.
@@ -85,6 +87,8 @@ $(VENV)/.bench-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
-.node/.installed: Makefile
-	npm install --silent --no-save --prefix .node aws-cdk@2.1148.1
+cdk: $(CDK_INSTALLED)
+
+$(CDK_INSTALLED):
+	npm install --silent --no-save --prefix .node aws-cdk@$(CDK_VERSION)
 	touch $@

@@ -138,7 +138,7 @@ class CommandLine:
         LOCK.parent.mkdir(exist_ok=True)
         with LOCK.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            subprocess.run(["make", "--silent", ".node/.installed"], cwd=ROOT, check=True)
+            subprocess.run(["make", "--silent", "cdk"], cwd=ROOT, check=True)
         return cls(stand=stand, home=home, assembly=assembly)
 
     def synth(self, settings: Mapping[str, str]) -> None:
