@@ -229,6 +229,24 @@ def test_fifty_queries_at_once_are_all_right(
         assert [page["rows"] for page in pages] == [[[25 + number]] for number in range(50)]
 
 
+def test_nothing_of_ended_queries_is_left_but_answers(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    """Before any function is killed: the query of a killed worker closes when its life is over."""
+    s3: Any = deployment.session.client("s3")
+    sqs: Any = deployment.session.client("sqs")
+    exchange = deployment.outputs["ExchangeBucketName"]
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        keys = [o["Key"] for o in s3.list_objects_v2(Bucket=exchange).get("Contents", [])]
+        objects = [key for key in keys if owned(deployment, key)]
+        made = sqs.list_queues(QueueNamePrefix=f"{deployment.name}-q-").get("QueueUrls", [])
+        if not objects and not made:
+            return
+        time.sleep(1.0)
+    raise AssertionError(f"left behind: {objects[:20]} {made[:20]}")
+
+
 @pytest.mark.parametrize("victim", ["producer", "coordinator"])
 def test_query_outlives_the_death_of_a_function(
     deployment: Deployed, warehouse: duckdb.DuckDBPyConnection, victim: str
@@ -247,23 +265,6 @@ def test_query_outlives_the_death_of_a_function(
     assert document["status"] == "SUCCEEDED", document
     rows = api(deployment, "GET", f"/v1/queries/{query_id}/results")["rows"]
     assert [int(rows[0][0])] == [int(warehouse.execute(sql).fetchall()[0][0])]
-
-
-def test_nothing_of_ended_queries_is_left_but_answers(
-    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
-) -> None:
-    s3: Any = deployment.session.client("s3")
-    sqs: Any = deployment.session.client("sqs")
-    exchange = deployment.outputs["ExchangeBucketName"]
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        keys = [o["Key"] for o in s3.list_objects_v2(Bucket=exchange).get("Contents", [])]
-        objects = [key for key in keys if owned(deployment, key)]
-        made = sqs.list_queues(QueueNamePrefix=f"{deployment.name}-q-").get("QueueUrls", [])
-        if not objects and not made:
-            return
-        time.sleep(1.0)
-    raise AssertionError(f"left behind: {objects[:20]} {made[:20]}")
 
 
 def owned(deployment: Deployed, key: str) -> bool:
