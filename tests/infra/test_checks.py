@@ -78,7 +78,7 @@ def _app(folder: Path, context: dict[str, str]) -> str:
             "HOME": str(folder),
             "CDK_OUTDIR": str(folder / "cdk.out"),
             "CDK_CONTEXT_JSON": json.dumps(context),
-            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+            **{name: value for name, value in os.environ.items() if name.startswith("JSII_")},
         },
         capture_output=True,
         text=True,
