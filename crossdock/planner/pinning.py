@@ -8,6 +8,7 @@ from __future__ import annotations
 import duckdb
 
 from crossdock.planner.syntax import Node, Syntax, arguments, function_name, walk
+from crossdock.planner.volatility import VOLATILE_FUNCTIONS
 
 TIMESTAMPTZ = "TIMESTAMP WITH TIME ZONE"
 TIMETZ = "TIME WITH TIME ZONE"
@@ -32,29 +33,7 @@ KEYWORDS = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 )
 #: Functions whose value differs from call to call or process to process.
-VOLATILE = frozenset(
-    {
-        "current_connection_id",
-        "current_query",
-        "current_query_id",
-        "current_transaction_id",
-        "currval",
-        "error",
-        "gen_random_uuid",
-        "nextval",
-        "random",
-        "setseed",
-        "setval",
-        "sleep_ms",
-        "stats",
-        "txid_current",
-        "uuid",
-        "uuidv4",
-        "uuidv7",
-        "vector_type",
-        "write_log",
-    }
-)
+VOLATILE = VOLATILE_FUNCTIONS | {"txid_current"}
 
 
 def is_volatile(statement: Node) -> bool:

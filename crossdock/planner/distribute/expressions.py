@@ -10,30 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from crossdock.planner.nodes import Call, ColumnRef, Expression
-
-#: The pinned engine's functions of stability VOLATILE (a unit test compares): two calls may differ.
-VOLATILE_FUNCTIONS = frozenset(
-    {
-        "current_connection_id",
-        "current_query",
-        "current_query_id",
-        "current_transaction_id",
-        "currval",
-        "error",
-        "gen_random_uuid",
-        "nextval",
-        "random",
-        "setseed",
-        "setval",
-        "sleep_ms",
-        "stats",
-        "uuid",
-        "uuidv4",
-        "uuidv7",
-        "vector_type",
-        "write_log",
-    }
-)
+from crossdock.planner.volatility import VOLATILE_FUNCTIONS
 
 
 def walk(part: object) -> Iterator[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import duckdb
 
 from crossdock.planner.distribute.expressions import (
-    VOLATILE_FUNCTIONS,
     columns_of,
     is_volatile,
     renumber,
@@ -13,6 +12,7 @@ from crossdock.planner.distribute.expressions import (
 )
 from crossdock.planner.distribute.partitioning import ONE, SPLIT, Spread, hashed, merged_key
 from crossdock.planner.nodes import Call, Cast, ColumnRef, Constant, Operator
+from crossdock.planner.volatility import VOLATILE_FUNCTIONS
 
 A, B, C = (ColumnRef(i, "INTEGER") for i in range(3))
 WIDE = Cast(A, "BIGINT")
