@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
+@cache
 def engine_build() -> str:
     """Version of this package and of DuckDB, whose fragments and states must match."""
     return f"crossdock-{_version('crossdock')}+duckdb-{_version('duckdb')}"

@@ -9,7 +9,7 @@ from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
 from coordinator_state.records import WorkerRecord
 from coordinator_state.store import StateStore
-from crossdock.platform.aws.parallel import in_parallel
+from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Clock, Launch, Launcher
 from crossdock.scheduler.snapshot import OFF
 
@@ -27,11 +27,20 @@ class BudgetedLauncher:
     missed; what that exceeds, the functions' reserved concurrency holds back.
     """
 
-    def __init__(self, launcher: Launcher, store: StateStore, clock: Clock, *, budget: int) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        store: StateStore,
+        clock: Clock,
+        *,
+        budget: int,
+        parallel: InParallel = in_parallel,
+    ) -> None:
         self._launcher = launcher
         self._store = store
         self._clock = clock
         self._budget = budget
+        self._parallel = parallel
         self._lock = threading.Lock()
         self._counted_at = -COUNT_SECONDS
         self._left = budget
@@ -62,7 +71,7 @@ class BudgetedLauncher:
         now = self._clock.now()
         living = [
             worker
-            for workers in in_parallel(self._workers, sorted(queries))
+            for workers in self._parallel(self._workers, sorted(queries))
             for worker in workers
             if worker.status not in OFF and worker.life_until > now
         ]

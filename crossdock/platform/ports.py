@@ -117,6 +117,10 @@ class Clock(Protocol):
         """Seconds since the epoch, UTC."""
         ...
 
+    def monotonic(self) -> float:
+        """Seconds since some moment; unlike ``now`` it never jumps."""
+        ...
+
     def sleep(self, seconds: float) -> None: ...
 
 

@@ -10,7 +10,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,8 @@ from crossdock.shuffle.inbox import BindingMoved, Counts, Inbox, Wanted
 from crossdock.shuffle.spec import AttemptId
 
 _log = logging.getLogger(__name__)
+#: Makes a pool of so many threads, named so.
+MakePool = Callable[[int, str], Executor]
 #: Fetches under way at once.
 PARALLEL_FETCHES = 6
 #: Longest single wait, in seconds, so that ``on_wait`` is asked at least that often.
@@ -93,6 +95,8 @@ class Collector:
         on_wait: Callable[[], None] = lambda: None,
         observer: Callable[[Event], None] = lambda event: None,
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        make_pool: MakePool = ThreadPoolExecutor,
     ) -> None:
         """``folder`` is the attempt's own and is deleted by ``Collected.discard``.
 
@@ -113,6 +117,8 @@ class Collector:
         self._on_wait = on_wait
         self._observer = observer
         self._monotonic = monotonic
+        self._sleep = sleep
+        self._make_pool = make_pool
         self._fetches: dict[Future[None], Wanted] = {}
         self._files: dict[int, dict[tuple[AttemptId, int], Path]] = {}
         self._rows = 0
@@ -125,7 +131,7 @@ class Collector:
         ``on_wait`` raises, and what the platform raises. The folder is gone when it raises.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        pool = ThreadPoolExecutor(PARALLEL_FETCHES, thread_name_prefix="fetch")
+        pool = self._make_pool(PARALLEL_FETCHES, "fetch")
         try:
             self._collect(pool)
         except BaseException:
@@ -142,7 +148,7 @@ class Collector:
             folder=self._folder,
         )
 
-    def _collect(self, pool: ThreadPoolExecutor) -> None:
+    def _collect(self, pool: Executor) -> None:
         # A retried consumer's messages are gone with its first attempt: it need not wait for them.
         heal_now = self._queues is None or self._task.attempt > 1
         while True:
@@ -154,7 +160,7 @@ class Collector:
                 self._start_again()
                 heal_now = True
 
-    def _until_complete(self, pool: ThreadPoolExecutor, heal_now: bool) -> None:
+    def _until_complete(self, pool: Executor, heal_now: bool) -> None:
         last_new = self._monotonic()
         patience = self._patience
         if heal_now:
@@ -177,7 +183,7 @@ class Collector:
     def _longer(self, patience: float) -> float:
         return max(self._patience, min(2 * patience, LONGEST_PATIENCE))
 
-    def _receive(self, pool: ThreadPoolExecutor, seconds: float) -> bool:
+    def _receive(self, pool: Executor, seconds: float) -> bool:
         """Wait for messages up to ``seconds``. True if they told of a section not known before."""
         if self._queues is None:
             self._pause(seconds)
@@ -196,9 +202,9 @@ class Collector:
         if self._fetches:
             wait(self._fetches, timeout=seconds, return_when=FIRST_COMPLETED)
         else:
-            time.sleep(seconds)
+            self._sleep(seconds)
 
-    def _use(self, pool: ThreadPoolExecutor, messages: Sequence[Message]) -> bool:
+    def _use(self, pool: Executor, messages: Sequence[Message]) -> bool:
         envelopes = []
         for message in messages:
             envelope = decode_envelope(message.body)
@@ -216,7 +222,7 @@ class Collector:
             for attempt in self._inbox.bind(self._store.tasks(self._task.query_id, StageId(stage))):
                 self._observer(Event(Step.BOUND, attempt))
 
-    def _heal(self, pool: ThreadPoolExecutor) -> bool:
+    def _heal(self, pool: Executor) -> bool:
         """Read the commit records again, and the trailers of those whose entries are missing.
 
         True if that told of anything new.
@@ -238,7 +244,7 @@ class Collector:
             self._raise_if_moved(attempt)
             raise
 
-    def _fetch(self, pool: ThreadPoolExecutor, wanted: Sequence[Wanted]) -> int:
+    def _fetch(self, pool: Executor, wanted: Sequence[Wanted]) -> int:
         for each in wanted:
             self._fetches[pool.submit(self._fetch_one, each)] = each
         return len(wanted)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from crossdock.errors import QueueNotFound
 from crossdock.planner.plan import Edge, ShuffleMode, StagePlan
@@ -37,6 +37,7 @@ def publish(
     object_key: str,
     index: Index,
     consumer_generations: Mapping[int, int] | None = None,
+    make_pool: Callable[[int, str], Executor] = ThreadPoolExecutor,
 ) -> int:
     """Send every consumer task its envelopes; returns how many were sent.
 
@@ -66,10 +67,14 @@ def publish(
             )
             name = layout.queue_name(query_id, edge.consumer, reader_generation, reader)
             bodies[name] += [encode_envelope(part) for part in split(envelope)]
-    return _send(queues, bodies)
+    return _send(queues, bodies, make_pool)
 
 
-def _send(queues: Queues, bodies: Mapping[str, list[bytes]]) -> int:
+def _send(
+    queues: Queues,
+    bodies: Mapping[str, list[bytes]],
+    make_pool: Callable[[int, str], Executor],
+) -> int:
     def one(item: tuple[str, list[bytes]]) -> int:
         name, envelopes = item
         try:
@@ -81,5 +86,5 @@ def _send(queues: Queues, bodies: Mapping[str, list[bytes]]) -> int:
 
     if len(bodies) <= _FEW_QUEUES:
         return sum(map(one, bodies.items()))
-    with ThreadPoolExecutor(_PARALLEL_SENDS, thread_name_prefix="publish") as pool:
+    with make_pool(_PARALLEL_SENDS, "publish") as pool:
         return sum(pool.map(one, bodies.items()))

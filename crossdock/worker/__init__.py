@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 from collections.abc import Mapping
 
 from coordinator_state.errors import NotFound, Refused, StoreUnavailable
@@ -138,8 +137,8 @@ class _Run:
         self._habits = tools.habits
         self._folder = tools.scratch / query.query_id / worker_id
         self._executor = tools.make_executor(self._folder)
-        self._ends = time.monotonic() + tools.habits.life_seconds
-        self._reported = time.monotonic()
+        self._ends = tools.clock.monotonic() + tools.habits.life_seconds
+        self._reported = tools.clock.monotonic()
         self.unfit = ""  # kind of the error after which this process should end
 
     def usage(self) -> Mapping[str, int]:
@@ -155,7 +154,7 @@ class _Run:
 
     def work(self) -> None:
         """Pull tasks until there are none for a while, or told to drain, or time is nearly up."""
-        idle_since = time.monotonic()
+        idle_since = self._tools.clock.monotonic()
         self._tools.wait(0.0)  # from here on a change between two waits ends the second at once
         while self._left() > self._habits.reserve_seconds:
             try:
@@ -165,15 +164,15 @@ class _Run:
             if task is not None:
                 if not self._serve(task):
                     return
-                idle_since = time.monotonic()
+                idle_since = self._tools.clock.monotonic()
                 continue
-            idle = time.monotonic() - idle_since
+            idle = self._tools.clock.monotonic() - idle_since
             if idle >= self._habits.idle_seconds or not self._wanted():
                 return
             self._tools.wait(min(self._habits.poll_seconds, self._habits.idle_seconds - idle))
 
     def _left(self) -> float:
-        return self._ends - time.monotonic()
+        return self._ends - self._tools.clock.monotonic()
 
     def _wanted(self) -> bool:
         """Whether the query still runs."""
@@ -212,6 +211,8 @@ class _Run:
             seconds_left=self._left() - self._habits.reserve_seconds / 2,
             life_seconds=self._habits.life_seconds,
             on_stop=interrupt.fire,
+            pulse=self._tools.pulse,
+            monotonic=self._tools.clock.monotonic,
         )
         try:
             with heartbeat:
@@ -268,7 +269,7 @@ class _Run:
 
     def _report(self) -> bool:
         """Report usage now and then. False: told to drain."""
-        now = time.monotonic()
+        now = self._tools.clock.monotonic()
         if now - self._reported < self._habits.usage_seconds:
             return True
         self._reported = now

@@ -78,7 +78,10 @@ class Attempt:
         if not self._stage.exchanges:
             return None
         starvation = Starvation(
-            self._tools.store, self._task, patience=self._tools.habits.starve_seconds
+            self._tools.store,
+            self._task,
+            patience=self._tools.habits.starve_seconds,
+            monotonic=self._tools.clock.monotonic,
         )
 
         def on_wait() -> None:
@@ -98,6 +101,9 @@ class Attempt:
             patience=tools.habits.input_patience,
             on_wait=on_wait,
             observer=lambda event: tools.observer(event.step.value, self._task),
+            monotonic=tools.clock.monotonic,
+            sleep=tools.clock.sleep,
+            make_pool=tools.pool,
         )
         return collector.collect()
 
@@ -191,6 +197,7 @@ class Attempt:
                 generation=task.generation,
                 object_key=key,
                 index=self._written.index,
+                make_pool=self._tools.pool,
             )
         except PlatformError as error:
             _log.warning("query %s: sections not announced: %s", task.query_id, error)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Protocol
 
 import psutil
 
@@ -28,6 +29,39 @@ class TimeUp(Exception):
         self.full = full
 
 
+class Pulse(Protocol):
+    """Runs something again and again beside the caller."""
+
+    def __call__(
+        self, beat: Callable[[], float | None], *, first: float, name: str
+    ) -> Callable[[], None]:
+        """Call ``beat`` in ``first`` seconds, then after as many as it returns, until None.
+
+        Returns what ends that, and waits for a call under way.
+        """
+        ...
+
+
+def thread_pulse(
+    beat: Callable[[], float | None], *, first: float, name: str
+) -> Callable[[], None]:
+    """A pulse on a thread of its own (``Pulse``)."""
+    done = threading.Event()
+
+    def run() -> None:
+        pause: float | None = first
+        while pause is not None and not done.wait(pause):
+            pause = beat()
+
+    def stop() -> None:
+        done.set()
+        thread.join()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return stop
+
+
 #: Share of a worker's life that counts as all of it: registering and the reserve take the rest.
 _FULL_SHARE = 0.8
 
@@ -44,6 +78,8 @@ class Heartbeat:
         seconds_left: float,
         life_seconds: float,
         on_stop: Callable[[], None] | None = None,
+        pulse: Pulse = thread_pulse,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Beat ``every`` so many seconds; stop the attempt when ``seconds_left`` have passed."""
         self.stopped = threading.Event()
@@ -53,23 +89,25 @@ class Heartbeat:
         self._store = store
         self._task = task
         self._every = every
-        self._deadline = time.monotonic() + seconds_left
+        self._monotonic = monotonic
+        self._deadline = monotonic() + seconds_left
         self._full = seconds_left >= _FULL_SHARE * life_seconds
         self._life = life_seconds
         self._on_stop = on_stop
         self._done = threading.Event()
         self._process = psutil.Process()
-        self._thread = threading.Thread(
-            target=self._run, name=f"beat-{task.stage}-{task.index}", daemon=True
-        )
+        self._pulse = pulse
+        self._end_pulse: Callable[[], None] | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        name = f"beat-{self._task.stage}-{self._task.index}"
+        self._end_pulse = self._pulse(self._on_pulse, first=self._pause(), name=name)
 
     def finish(self) -> None:
         """Beat no more."""
         self._done.set()
-        self._thread.join()
+        if self._end_pulse is not None:
+            self._end_pulse()
 
     def __enter__(self) -> Heartbeat:
         self.start()
@@ -93,20 +131,24 @@ class Heartbeat:
         self.peak_memory = max(self.peak_memory, self._process.memory_info().rss)
         return self.peak_memory
 
-    def _run(self) -> None:
-        while not self._done.wait(min(self._every, max(0.01, self._deadline - time.monotonic()))):
-            if time.monotonic() >= self._deadline:
-                self._stop(self._time_up())
-                return
-            try:
-                self._beat()
-            except StoreUnavailable as error:
-                # The lease outlasts several beats; if the store stays away it will expire.
-                _log.warning("heartbeat not delivered: %s", error)
-            except StateError as error:
-                if not (self._done.is_set() or self._has_committed(error)):
-                    self._stop(error)
-                return
+    def _pause(self) -> float:
+        return min(self._every, max(0.01, self._deadline - self._monotonic()))
+
+    def _on_pulse(self) -> float | None:
+        """Beat, or end the attempt whose time is up. Seconds until the next one, if any."""
+        if self._monotonic() >= self._deadline:
+            self._stop(self._time_up())
+            return None
+        try:
+            self._beat()
+        except StoreUnavailable as error:
+            # The lease outlasts several beats; if the store stays away it will expire.
+            _log.warning("heartbeat not delivered: %s", error)
+        except StateError as error:
+            if not (self._done.is_set() or self._has_committed(error)):
+                self._stop(error)
+            return None
+        return self._pause()
 
     def _has_committed(self, error: StateError) -> bool:
         """The beat came after this attempt's own commit, which may still be publishing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from coordinator_state.records import TaskRecord
 from coordinator_state.store import StateStore
 from crossdock.executor import Executor
 from crossdock.platform.ports import Clock, Control, Ids, Meter, Objects, Queues
+from crossdock.shuffle.collect import MakePool
+from crossdock.worker.heartbeat import Pulse, thread_pulse
 
 #: Told of each step of an attempt ("claimed", "collected", "ran", "written", "committed",
 #: "published") and of its collector's (``shuffle.collect.Step``), from several threads; it may
@@ -38,7 +41,10 @@ class Habits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """The ports, and what runs fragments. ``wait`` pauses until something may have changed."""
+    """The ports, and what runs fragments. ``wait`` pauses until something may have changed.
+
+    ``pulse`` and ``pool`` are how things run beside an attempt: on threads, but in a simulation.
+    """
 
     store: StateStore
     queues: Queues
@@ -52,3 +58,5 @@ class Tools:
     wait: Callable[[float], object]
     habits: Habits = Habits()
     observer: Observer = unobserved
+    pulse: Pulse = thread_pulse
+    pool: MakePool = ThreadPoolExecutor

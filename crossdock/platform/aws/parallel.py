@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+
+class InParallel(Protocol):
+    """Does something to each of several things; ``in_parallel``, or a simulation's."""
+
+    def __call__(self, do: Callable[[A], R], things: Sequence[A]) -> list[R]: ...
+
 
 #: Requests of one call under way at once; the clients keep more connections than that.
 THREADS = 16

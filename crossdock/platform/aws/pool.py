@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from coordinator_state.records import QueueLease
 from coordinator_state.store import StateStore
-from crossdock.platform.aws.parallel import in_parallel
+from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Clock, Message, Queues
 
 #: Names whose queue is remembered; each is used by one query only.
@@ -36,6 +36,7 @@ class PoolQueues:
         *,
         store: StateStore,
         clock: Clock,
+        parallel: InParallel = in_parallel,
     ) -> None:
         """``pool``: names of the stack's queues in ``pooled``; others are made in ``made``."""
         self._pooled = pooled
@@ -43,6 +44,7 @@ class PoolQueues:
         self._pool = pool
         self._store = store
         self._clock = clock
+        self._parallel = parallel
         self._places: dict[str, tuple[Queues, str]] = {}
         self._settled: set[str] = set()  # groups of names whose leases were read
         self._lock = threading.Lock()
@@ -55,7 +57,7 @@ class PoolQueues:
         random.shuffle(free)
         left = deque(free)
         wanted = [name for name in names if name not in held]
-        leased = in_parallel(lambda name: self._lease(name, left), wanted)
+        leased = self._parallel(lambda name: self._lease(name, left), wanted)
         self._made.create(*(name for name, taken in zip(wanted, leased, strict=True) if not taken))
 
     def send(self, name: str, bodies: Sequence[bytes]) -> None:
@@ -73,7 +75,7 @@ class PoolQueues:
     def drop(self, *names: str) -> None:
         wanted = set(names)
         leases = [one for one in self._leases() if one.holder in wanted]
-        in_parallel(lambda one: self._store.return_queue(one.queue, one.holder), leases)
+        self._parallel(lambda one: self._store.return_queue(one.queue, one.holder), leases)
         self._made.drop(*sorted(wanted.difference(one.holder for one in leases)))
         with self._lock:
             for name in names:

@@ -24,6 +24,9 @@ class SetClock:
     def now(self) -> float:
         return self.time
 
+    def monotonic(self) -> float:
+        raise NotImplementedError
+
     def sleep(self, seconds: float) -> None:
         self.time += seconds
 
