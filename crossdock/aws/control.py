@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
-from coordinator_state.ids import QueryId
+from coordinator_state.ids import QueryId, WorkerId
 from crossdock.aws.capacity import BudgetedLauncher
 from crossdock.coordinator import Coordinator, Terms
 from crossdock.platform.aws.control import Knock
-from crossdock.platform.aws.launcher import LambdaLauncher
 from crossdock.platform.aws.parallel import in_parallel
 from crossdock.platform.ports import Launch
 from crossdock.scheduler import Limits
@@ -56,14 +55,14 @@ class _Mail:
 
     messages: list[str] = field(default_factory=list)
     ticks: set[int] = field(default_factory=set)
+    ended: set[WorkerId] = field(default_factory=set)  # workers whose invocations are over
 
 
 class ControlDesk:
     """Takes the turns that messages ask for."""
 
-    def __init__(self, coordinator: Coordinator, launcher: LambdaLauncher) -> None:
+    def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator = coordinator
-        self._launcher = launcher
 
     def handle(self, records: Sequence[Mapping[str, Any]]) -> BatchAnswer:
         """Serve a batch of SQS records: one run of turns per query, however many messages.
@@ -91,8 +90,9 @@ class ControlDesk:
         if isinstance(message, Failure):
             launch = message.request_payload
             _log.warning("query %s worker %s: invocation failed", launch.query_id, launch.worker_id)
-            self._launcher.report_ended([launch.worker_id])
-            mail.setdefault(launch.query_id, _Mail()).messages.append(record["messageId"])
+            letters = mail.setdefault(launch.query_id, _Mail())
+            letters.messages.append(record["messageId"])
+            letters.ended.add(WorkerId(launch.worker_id))
             return True
         letters = mail.setdefault(message.query, _Mail())
         letters.messages.append(record["messageId"])
@@ -104,6 +104,9 @@ class ControlDesk:
         name, letters = item
         query_id = QueryId(name)
         try:
+            if letters.ended:
+                # Written down, not kept here: another process may have the turn.
+                self.coordinator.on_ended(query_id, letters.ended)
             # An alarm that rings does all that a knock asks for.
             rang = [self.coordinator.on_tick(query_id, tick) for tick in sorted(letters.ticks)]
             if not any(rang) and len(letters.messages) > len(letters.ticks):
@@ -155,4 +158,4 @@ def control_desk(deployment: Deployment) -> ControlDesk:
         turn_seconds=TURN_SECONDS,
         room=launcher.room,
     )
-    return ControlDesk(coordinator, deployment.launcher)
+    return ControlDesk(coordinator)

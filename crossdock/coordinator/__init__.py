@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coordinator_state.errors import NotFound, StateError
+from coordinator_state.errors import NotFound, Refused, StateError
 from coordinator_state.ids import QueryId, WorkerId
 from coordinator_state.records import (
     ErrorRecord,
@@ -25,6 +25,7 @@ from crossdock.coordinator.perform import Outcome, Performer, Scene, Terms
 from crossdock.platform.ports import Clock, Control, Ids, Launcher, Meter
 from crossdock.scheduler import Limits, Snapshot
 from crossdock.scheduler.instructions import Tick
+from crossdock.scheduler.snapshot import OFF
 
 __all__ = ["CANCELLED", "Coordinator", "Terms", "TurnResult"]
 
@@ -141,6 +142,31 @@ class Coordinator:
         if result.query is not None and not result.finished and soon:
             self._set_alarm(query_id, result.query.tick, result.delay)
         return result
+
+    def on_ended(self, query_id: QueryId, worker_ids: Collection[WorkerId]) -> None:
+        """The platform tells that these run no more: say their goodbye, which they could not.
+
+        Their tasks are given away by the next turn, and the query need not wait for the end of
+        their lives to be closed. Repeating is no error.
+        """
+        try:
+            for worker in self._store.workers(query_id):
+                if worker.worker_id in worker_ids:
+                    self._bury(worker)
+        except NotFound:
+            return  # closed, and forgotten or just being so
+
+    def _bury(self, worker: WorkerRecord) -> None:
+        """LOST, because only so many losses in a row are borne; and gone for good, if it came."""
+        query_id, worker_id = worker.query_id, worker.worker_id
+        try:
+            if worker.status not in OFF:
+                self._store.lose_worker(query_id, worker_id)
+            if worker.registered_at and not worker.left_at:
+                now = self._clock.now()
+                self._store.leave_worker(query_id, worker_id, now=now, usage=worker.usage)
+        except Refused:
+            return  # it said its goodbye itself, just now
 
     def revive(self, query_id: QueryId) -> None:
         """Send the live alarm again, in case it died; one too many is recognised as stale."""

@@ -133,6 +133,7 @@ def test_a_worker_whose_invocation_failed_is_replaced_long_before_its_lease_ends
     record = stand.wait(query_id)
     assert rows(stand, record, tmp_path) == expected(GROUP, tpch_tiny)
     assert killed
+    stand.wait(query_id, closed=True)  # long before the dead worker's life would have ended
 
 
 def test_a_function_that_is_not_there_fails_the_query_in_words(

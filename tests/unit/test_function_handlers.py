@@ -174,7 +174,7 @@ def messages(*bodies: str) -> dict[str, Any]:
 
 
 def handled(turns: Turns, given: dict[str, Any]) -> Any:
-    desk = ControlDesk(turns, SimpleNamespace(report_ended=lambda ids: None))  # type: ignore[arg-type]
+    desk = ControlDesk(turns)  # type: ignore[arg-type]
     with patch.object(wiring, "deployment", lambda: SimpleNamespace(desk=desk)):
         return coordinator.lambda_handler(given, CONTEXT)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Reported ends that are remembered; older ones are long settled in the state store.
-_REMEMBERED = 10_000
-
 
 class LambdaLauncher:
     """Invokes one function per launch and does not wait for it (``ports.Launcher``).
@@ -42,7 +38,6 @@ class LambdaLauncher:
         self._turns: dict[str, Iterator[str]] = {
             worker_class: cycle(_from_anywhere(names)) for worker_class, names in functions.items()
         }
-        self._ended: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
@@ -58,17 +53,8 @@ class LambdaLauncher:
         return [launch for launch, taken in zip(launches, accepted, strict=True) if taken]
 
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
-        """Only those whose end was reported here: nobody else is told how an invocation ended."""
-        with self._lock:
-            return frozenset(one for one in worker_ids if one in self._ended)
-
-    def report_ended(self, worker_ids: Iterable[str]) -> None:
-        """Their invocations failed or expired for good: none of them runs any more."""
-        with self._lock:
-            for worker_id in worker_ids:
-                self._ended[worker_id] = None
-            while len(self._ended) > _REMEMBERED:
-                self._ended.popitem(last=False)
+        """None: how an asynchronous invocation ended is told to a queue, not to its caller."""
+        return frozenset()
 
     def _invoke(self, pair: tuple[Launch, str]) -> bool:
         launch, function = pair

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator_state.ids import QueryId
+from coordinator_state.ids import QueryId, WorkerId
 from crossdock.aws.control import ControlDesk
 from crossdock.coordinator import TurnResult
 from crossdock.platform.aws.control import Knock
-from crossdock.platform.aws.launcher import LambdaLauncher
 
 
 class Coordinator:
@@ -20,6 +19,7 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int | None]] = []
+        self.ended: list[tuple[str, set[str]]] = []
         self.broken: set[str] = set()
         self.live: set[int] = set()
 
@@ -29,6 +29,10 @@ class Coordinator:
     def on_tick(self, query_id: QueryId, number: int) -> TurnResult | None:
         result = self._note(query_id, number)
         return result if number in self.live else None
+
+    def on_ended(self, query_id: QueryId, worker_ids: set[WorkerId]) -> None:
+        assert not self.asked  # the turn must already see it
+        self.ended.append((query_id, set(worker_ids)))
 
     def _note(self, query_id: str, number: int | None) -> TurnResult:
         self.asked.append((query_id, number))
@@ -43,13 +47,8 @@ def coordinator() -> Coordinator:
 
 
 @pytest.fixture
-def launcher() -> LambdaLauncher:
-    return LambdaLauncher(client=None, functions={"producer": ["p"]})  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def desk(coordinator: Coordinator, launcher: LambdaLauncher) -> ControlDesk:
-    return ControlDesk(coordinator, launcher)  # type: ignore[arg-type]
+def desk(coordinator: Coordinator) -> ControlDesk:
+    return ControlDesk(coordinator)  # type: ignore[arg-type]
 
 
 def record(number: int, message: Knock | str) -> dict[str, Any]:
@@ -111,8 +110,8 @@ def test_a_message_that_cannot_be_read_goes_the_way_of_dead_letters(
 
 
 @pytest.mark.parametrize("condition", ["RetriesExhausted", "EventAgeExceeded"])
-def test_word_of_a_failed_invocation_makes_its_worker_known_as_gone(
-    desk: ControlDesk, coordinator: Coordinator, launcher: LambdaLauncher, condition: str
+def test_word_of_a_failed_invocation_is_written_down_before_the_turn(
+    desk: ControlDesk, coordinator: Coordinator, condition: str
 ) -> None:
     failure = {
         "version": "1.0",
@@ -121,7 +120,6 @@ def test_word_of_a_failed_invocation_makes_its_worker_known_as_gone(
         "requestPayload": {"query_id": "q", "worker_id": "w1", "worker_class": "producer"},
         "responsePayload": {"errorMessage": "Task timed out after 3.00 seconds"},
     }
-    assert launcher.gone(["w1", "w2"]) == frozenset()
     assert desk.handle([record(1, json.dumps(failure))]) == failures()
-    assert launcher.gone(["w1", "w2"]) == {"w1"}
+    assert coordinator.ended == [("q", {"w1"})]
     assert coordinator.asked == [("q", None)]

@@ -94,10 +94,3 @@ def test_an_invocation_is_asked_for_once_and_waited_for_longer_than_it_may_take(
     config: Any = invoke_config()
     assert config.retries["total_max_attempts"] == 1
     assert config.read_timeout > 60
-
-
-def test_only_reported_ends_are_known() -> None:
-    launcher = LambdaLauncher(Client(), FUNCTIONS)  # type: ignore[arg-type]
-    assert launcher.gone(["w0"]) == frozenset()
-    launcher.report_ended(["w0", "w7"])
-    assert launcher.gone(["w0", "w1"]) == {"w0"}
