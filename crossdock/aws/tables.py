@@ -33,27 +33,27 @@ class ObjectRegistry:
         for found in self._objects.list(PREFIX):
             newest[found.key.rpartition("/")[0]] = found.key  # keys come in order
         entries = in_parallel(self._current, list(newest.values()))
-        return {entry.name.lower(): entry for entry in entries if entry is not None}
+        return {entry.key: entry for entry in entries if entry is not None}
 
     def put(self, entry: Entry) -> None:
         data = msgspec.json.encode(entry)
         while True:
-            old = self._versions(entry.name)
+            old = self._versions(entry.key)
             version = int(old[-1].rpartition("/")[2].removesuffix(".json")) + 1 if old else 1
             try:
-                self._objects.put(f"{_folder(entry.name)}{version:010d}.json", data)
+                self._objects.put(f"{_folder(entry.key)}{version:010d}.json", data)
             except ObjectExists:
                 continue  # somebody replaced it meanwhile; ours comes after that
             self._objects.delete(old)
             return
 
-    def remove(self, name: str) -> bool:
-        old = self._versions(name)
+    def remove(self, key: str) -> bool:
+        old = self._versions(key.lower())
         self._objects.delete(old)
         return bool(old)
 
-    def _versions(self, name: str) -> list[str]:
-        return [found.key for found in self._objects.list(_folder(name))]
+    def _versions(self, key: str) -> list[str]:
+        return [found.key for found in self._objects.list(_folder(key))]
 
     def _current(self, key: str) -> Entry | None:
         """The entry under ``key``, or the one that has replaced it since it was listed."""
@@ -80,5 +80,5 @@ class ObjectRegistry:
         return entry
 
 
-def _folder(name: str) -> str:
-    return f"{PREFIX}{quote(name.lower(), safe='')}/"
+def _folder(key: str) -> str:
+    return f"{PREFIX}{quote(key, safe='')}/"

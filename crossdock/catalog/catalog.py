@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -23,7 +23,7 @@ from crossdock.catalog.sources import FoundFile
 from crossdock.catalog.tables import FileMeta, TableMeta
 from crossdock.errors import TableError
 from crossdock.remote_files import RemoteFiles
-from crossdock.tables import Entry, Registry
+from crossdock.tables import Entry, Kind, Registry, entry_key
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pa.Table
 
@@ -72,10 +72,10 @@ class Catalog:
 
     def names(self) -> tuple[str, ...]:
         """Table names as written, sorted."""
-        return tuple(sorted(entry.name for entry in self._entries().values()))
+        return tuple(sorted(entry.name for entry in self._of(Kind.TABLE).values()))
 
     def has(self, name: str) -> bool:
-        return name.lower() in self._entries()
+        return name.lower() in self._of(Kind.TABLE)
 
     def sources(self, name: str) -> tuple[str, ...]:
         """Paths and globs the table was named with. Raises ``TableError``: unknown name."""
@@ -89,21 +89,50 @@ class Catalog:
         """
         if not name.strip():
             raise TableError("a table needs a name")
+        if name.lower() in self._of(Kind.VIEW):
+            raise TableError(f"{name} is a view; DROP VIEW it first")
         entry = Entry(name=name, sources=self._sources(name, source, persistent))
         meta = self.read(name, entry.sources)
-        if not persistent:
-            self._memory[name.lower()] = entry
-        elif self._registry is None:
-            raise TableError("this catalog keeps no tables: it has no home folder")
-        else:
-            self._registry.put(entry)
+        self._put(entry, persistent=persistent)
         return meta
 
     def remove(self, name: str) -> None:
         """Forget a table; its files stay. Raises ``TableError``: unknown name."""
-        entry = self._entry(name)
-        if self._memory.pop(name.lower(), None) is None and self._registry is not None:
-            self._registry.remove(entry.name)
+        self._remove(self._entry(name))
+
+    def _put(self, entry: Entry, *, persistent: bool) -> None:
+        if not persistent:
+            self._memory[entry.key] = entry
+        elif self._registry is None:
+            raise TableError("this catalog keeps nothing: it has no home folder")
+        else:
+            self._registry.put(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        if self._memory.pop(entry.key, None) is None and self._registry is not None:
+            self._registry.remove(entry.key)
+
+    # -- views and macros --------------------------------------------------------------------------
+
+    def views(self) -> Mapping[str, Entry]:
+        """By lower-case name."""
+        return self._of(Kind.VIEW)
+
+    def macros(self) -> Mapping[str, Entry]:
+        """By lower-case name."""
+        return self._of(Kind.MACRO)
+
+    def define(self, entry: Entry, *, persistent: bool) -> None:
+        """Keep a view or macro, replacing one of that name. It is not looked at."""
+        self._put(entry, persistent=persistent)
+
+    def undefine(self, kind: Kind, name: str) -> bool:
+        """Forget a table, view or macro; whether there was one."""
+        entry = self._entries().get(entry_key(kind, name))
+        if entry is None or entry.kind is not kind:
+            return False
+        self._remove(entry)
+        return True
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -139,8 +168,9 @@ class Catalog:
         )
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        """Up to three known names that resemble ``name``."""
-        known = {entry.lower(): entry for entry in self.names()}
+        """Up to three known names of tables and views that resemble ``name``."""
+        entries = self._entries().values()
+        known = {each.key: each.name for each in entries if each.kind is not Kind.MACRO}
         close = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.5)
         return tuple(known[entry] for entry in close)
 
@@ -177,8 +207,14 @@ class Catalog:
         persistent = self._registry.entries() if self._registry else {}
         return {**persistent, **self._memory}
 
+    def _of(self, kind: Kind) -> dict[str, Entry]:
+        found = self._entries().values()
+        return {entry.name.lower(): entry for entry in found if entry.kind is kind}
+
     def _entry(self, name: str) -> Entry:
         entry = self._entries().get(name.lower())
+        if entry is not None and entry.kind is not Kind.TABLE:
+            raise TableError(f"{name} is a {entry.kind}, which has no files; ask it by SQL")
         if entry is None:
             close = self.nearest(name)
             hint = f"; did you mean {' or '.join(close)}?" if close else ""

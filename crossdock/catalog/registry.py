@@ -18,7 +18,7 @@ REGISTRY_VERSION = 1
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     version: int = REGISTRY_VERSION
-    tables: tuple[Entry, ...] = ()  # by name
+    tables: tuple[Entry, ...] = ()  # by key
 
 
 class FileRegistry:
@@ -33,20 +33,20 @@ class FileRegistry:
         self._lock = home / "tables.lock"
 
     def entries(self) -> Mapping[str, Entry]:
-        """Entries by lower-case name. Raises ``TableError`` for a damaged file."""
-        return {entry.name.lower(): entry for entry in self._read().tables}
+        """Entries by key. Raises ``TableError`` for a damaged file."""
+        return {entry.key: entry for entry in self._read().tables}
 
     def put(self, entry: Entry) -> None:
         """Add or replace."""
         with self._locked():
-            entries = {**self.entries(), entry.name.lower(): entry}
+            entries = {**self.entries(), entry.key: entry}
             self._write(entries)
 
-    def remove(self, name: str) -> bool:
+    def remove(self, key: str) -> bool:
         """Whether there was such an entry."""
         with self._locked():
             entries = dict(self.entries())
-            if entries.pop(name.lower(), None) is None:
+            if entries.pop(key.lower(), None) is None:
                 return False
             self._write(entries)
             return True
