@@ -62,6 +62,10 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     subject: str = ""  # the file, object, setting or task it names
 
 
+#: Of a query that somebody cancelled.
+CANCELLED = ErrorRecord(kind="Cancelled", message="the query was cancelled", scope="query")
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a committed attempt wrote; encoded it stays under 1 KB.
 
@@ -100,6 +104,9 @@ class QueryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     result: tuple[str, ...] = ()  # object keys in result order (the manifest, when small)
     result_key: str = ""  # object holding the manifest when it is not small
     result_rows: int = 0
+    writes: bool = False  # a statement that writes: its last stage's objects are no answer
+    committing: bool = False  # its files are being shown; only the committer may end it now
+    manifest: str = ""  # object that lists what the query's commit left its table with
     error: ErrorRecord | None = None
     swept: bool = False  # first sweep done
     closed: bool = False  # every worker dead or past its life, second sweep found nothing
@@ -206,3 +213,21 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     fingerprint: str  # of the request; another request under the same token is a mistake
     created_at: float
     expires_at: int  # whole seconds; after that the token is free again
+
+
+class TableRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A table that statements write: which manifest says what it holds."""
+
+    name: str  # as written; names ignore case
+    manifest: str = ""  # object key; "": dropped, kept for what was retired
+    query_id: QueryId = QueryId("")  # whose commit made it what it is
+    changed_at: float = 0.0
+    #: Manifests that were replaced or dropped, and when: queries may still read their files.
+    retired: tuple[tuple[str, float], ...] = ()
+
+
+class TableChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit makes of a table, if its manifest is still ``expected`` ("": no such table)."""
+
+    record: TableRecord
+    expected: str = ""

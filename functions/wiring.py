@@ -66,6 +66,17 @@ def desk() -> EngineDesk:
     return _desk(_variables())
 
 
+def prepare(*parts: Callable[[], object]) -> None:
+    """Make parts while a function's environment starts.
+
+    It has a whole processor then, whatever its memory; making the SDK's clients takes 0.1 s of
+    that, and several times as long within a request. Elsewhere there is nothing to make them of.
+    """
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        for part in parts:
+            part()
+
+
 def _variables() -> _Variables:
     known = ("CROSSDOCK_", "AWS_")
     return frozenset((k, v) for k, v in os.environ.items() if k.startswith(known))

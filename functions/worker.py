@@ -15,6 +15,8 @@ from crossdock.worker import ProcessUnfit
 from functions import wiring
 from functions.observability import logger, metrics
 
+wiring.prepare(wiring.deployment)
+
 
 def work(event: dict[str, Any], context: Any) -> None:
     """Run tasks of the launch's query until there are none, or time is nearly up."""

@@ -8,7 +8,7 @@ import msgspec
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
-from coordinator_state.records import QueryRecord, QueryStatus, StageStatus
+from coordinator_state.records import CANCELLED, QueryRecord, QueryStatus, StageStatus
 from coordinator_state.store import StateStore
 from crossdock import summary
 from crossdock.api import documents, head, limits, tokens
@@ -18,7 +18,6 @@ from crossdock.api.models import QueryDocument, QueryList, StageDocument, Submit
 from crossdock.api.ports import Caller, Others
 from crossdock.api.problems import FORBIDDEN, UNKNOWN_QUERY, ApiError
 from crossdock.api.replies import ask
-from crossdock.coordinator import CANCELLED
 from crossdock.platform.ports import Clock, Control, Objects
 
 #: Pauses between two looks of a waiting call, in seconds; each doubles the one before.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from coordinator_state.errors import NotFound, Refused, StateError
 from coordinator_state.ids import QueryId, WorkerId
 from coordinator_state.records import (
+    CANCELLED,
     ErrorRecord,
     QueryRecord,
     QueryStatus,
@@ -27,11 +28,10 @@ from crossdock.scheduler import Limits, Snapshot
 from crossdock.scheduler.instructions import Tick
 from crossdock.scheduler.snapshot import OFF
 
-__all__ = ["CANCELLED", "Coordinator", "Terms", "TurnResult"]
+__all__ = ["Coordinator", "Terms", "TurnResult"]
 
 _log = logging.getLogger(__name__)
 
-CANCELLED = ErrorRecord(kind="Cancelled", message="the query was cancelled", scope="query")
 #: Looks per turn; a query that still moves after so many gets its next turn at once.
 MAX_LOOKS = 100
 #: Turns without a pause between them.

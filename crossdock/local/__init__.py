@@ -9,15 +9,16 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
-from coordinator_state.records import ErrorRecord, QueryRecord, QueryStatus
+from coordinator_state.records import CANCELLED, ErrorRecord, QueryRecord, QueryStatus, WorkerStatus
+from coordinator_state.store import StateStore
 from crossdock import cleanup, summary
-from crossdock.coordinator import CANCELLED, Coordinator, Terms, TurnResult
+from crossdock.coordinator import Coordinator, Terms
 from crossdock.local import in_process, janitor
 from crossdock.local.home import Home, open_parts
 from crossdock.local.process import LIFE_SECONDS, worker_for_process
@@ -47,6 +48,8 @@ COALESCE_SECONDS = 0.002
 GLANCE_SECONDS = 0.1
 #: Closing a query takes at most this long; what is left then is the janitor's.
 CLOSING_SECONDS = 10.0
+#: A worker process that has not left its query so long after the end is killed.
+ABORT_SECONDS = 5.0
 #: What workers get to report before their processes are ended.
 GOODBYE_SECONDS = 1.0
 #: Worker processes end within this after their client died.
@@ -58,12 +61,25 @@ GRACE_SECONDS = 300.0
 class _Watch:
     """Launches of this process; and workers of dead clients, which died with them."""
 
-    def __init__(self, processes: ProcessLauncher) -> None:
+    def __init__(self, processes: ProcessLauncher, store: StateStore) -> None:
         self._processes = processes
+        self._store = store
         self.orphans: set[str] = set()
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
-        return self._processes.launch(launches)
+        """What finds no place now may find that of a worker which was given up as silent."""
+        accepted = self._processes.launch(launches)
+        if len(accepted) < len(launches):
+            self._processes.end(self._given_up())
+        return accepted
+
+    def _given_up(self) -> Iterator[str]:
+        held = self._processes.held()
+        for query_id in {QueryId(launch.query_id) for launch in held}:
+            lost = {
+                w.worker_id for w in self._store.workers(query_id) if w.status is WorkerStatus.LOST
+            }
+            yield from lost.intersection(launch.worker_id for launch in held)
 
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
         return self._processes.gone(worker_ids) | self.orphans.intersection(worker_ids)
@@ -95,7 +111,7 @@ class LocalPlatform:
         self._ending = threading.Lock()  # ends of own queries are whole before the store closes
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-query")
         self._processes = self._make_processes(home, observer)
-        self.launcher = _Watch(self._processes)
+        self.launcher = _Watch(self._processes, self.store)
         self.coordinator = self._make_coordinator()
 
     def _make_processes(self, home: Path, observer: str) -> ProcessLauncher:
@@ -170,7 +186,7 @@ class LocalPlatform:
                 self._close_soon(query_id)
                 return query
             on_change()
-            self._pause(query_id, result)
+            self._pause(query_id, result.delay)
 
     def cancel(self, query_id: QueryId, error: ErrorRecord | None = None) -> QueryRecord:
         """End it CANCELLED, unless it has ended; the record as it stands.
@@ -187,13 +203,18 @@ class LocalPlatform:
 
         What is not settled then (a worker that does not answer) is left to ``gc``.
         """
-        deadline = time.monotonic() + patience
+        started = time.monotonic()
         self._parts.store.wait_for_change(0.0)
         while not (result := self.coordinator.turn(query_id)).finished:
-            if time.monotonic() >= deadline:
+            passed = time.monotonic() - started
+            if passed >= patience:
                 _log.warning("query %s is not closed yet; gc will finish it", query_id)
                 return False
-            self._pause(query_id, result)
+            if passed >= ABORT_SECONDS:
+                self._processes.end(
+                    one.worker_id for one in self._processes.held() if one.query_id == query_id
+                )
+            self._pause(query_id, min(result.delay, ABORT_SECONDS / 5))
         shutil.rmtree(self.home.scratch / query_id, ignore_errors=True)
         return True
 
@@ -213,9 +234,9 @@ class LocalPlatform:
         if closing is not None:
             closing.result()
 
-    def _pause(self, query_id: QueryId, result: TurnResult) -> None:
+    def _pause(self, query_id: QueryId, delay: float) -> None:
         """Until something of any query changed, or a turn is due; then let changes gather."""
-        deadline = time.monotonic() + result.delay
+        deadline = time.monotonic() + delay
         while (left := deadline - time.monotonic()) > 0:
             if query_id in self._control.knocked():
                 return

@@ -49,6 +49,7 @@ for _route in ROUTES:
     app.route(_rule, method=_route.method)(_serve(_route))
 app.not_found(_unknown)
 app.exception_handler(Exception)(_fault)
+wiring.prepare(wiring.rules, wiring.api)
 
 
 @observed

@@ -13,6 +13,8 @@ from crossdock.api.messages import Action
 from functions import wiring
 from functions.observability import logger, metrics, observed
 
+wiring.prepare(wiring.desk, lambda: wiring.deployment().desk)
+
 
 @observed
 def lambda_handler(event: dict[str, Any], context: Any) -> Any:

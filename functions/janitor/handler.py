@@ -13,6 +13,8 @@ from functions.observability import metrics, observed
 #: What the schedule of the cheap part says; any other event asks for the whole round.
 REVIVE = {"part": "revive"}
 
+wiring.prepare(lambda: wiring.deployment().janitor)
+
 
 @observed
 def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -264,6 +265,33 @@ def test_light_handlers_import_no_engine(name: str) -> None:
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["api", "coordinator", "producer", "consumer", "janitor"])
+def test_clients_are_made_while_the_environment_starts(name: str, tmp_path: Path) -> None:
+    program = (
+        f"import functions.{name}.handler, functions.wiring as w; "
+        "print(w._api.cache_info().currsize + w._deployment.cache_info().currsize)"
+    )
+    environment = {
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "CROSSDOCK_TABLE": "t",
+        "CROSSDOCK_EXCHANGE_BUCKET": "e",
+        "CROSSDOCK_RESULT_BUCKET": "r",
+        "CROSSDOCK_CONTROL_QUEUE_URL": "https://sqs/control",
+        "CROSSDOCK_PRODUCER_FUNCTIONS": "p",
+        "CROSSDOCK_SCRATCH": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert done.stdout.strip() == "1"
 
 
 def test_janitor_answers_with_what_it_did() -> None:
