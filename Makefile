@@ -42,7 +42,7 @@ check: $(VENV)/.dev-installed
 bench: $(VENV)/.installed $(if $(PEER),$(VENV)/.bench-installed)
 	$(BIN)/python benchmarks/tpch.py --scale $(SF) $(if $(QUERIES),--queries $(QUERIES)) $(if $(PEER),--peer $(PEER))
 
-# Every TPC-H and TPC-DS query against DuckDB: make verify SF=1 SUITE=tpch QUERIES=3,18
+# Every benchmark query against DuckDB: make verify SF=1 SUITE=tpch QUERIES=3,18; SUITE=clickbench
 verify: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.verify --scale $(SF) $(if $(SUITE),--suite $(SUITE)) $(if $(QUERIES),--queries $(QUERIES))
 

@@ -1,11 +1,13 @@
-"""Every query of TPC-H and TPC-DS against DuckDB over the same files: rows, types and names.
+"""Every query of the benchmarks against DuckDB over the same files: rows, types and names.
 
-    make verify SF=1                            all of it, about an hour on two processors
+    make verify SF=1                            TPC-H, TPC-DS: about an hour on two processors
     make verify SF=1 SUITE=tpch QUERIES=3,18    some of it
+    make verify SUITE=clickbench                half a million rows of ClickBench's table
     python -m benchmarks.verify --help
 
 TPC-H runs by default settings, and with a forced shuffle with 1, 2 and 7 partitions by both
-exchange methods; TPC-DS with a forced shuffle with 7 partitions. One connection a configuration.
+exchange methods; TPC-DS with a forced shuffle with 7 partitions; ClickBench both by default and so.
+One connection a configuration.
 Prints seconds for each query and configuration and the largest worker process; exit code 1 when an
 answer differs or a query fails.
 """
@@ -29,9 +31,10 @@ import crossdock
 from benchmarks import data
 from crossdock.client.connection import Connection
 from crossdock.receipt_text import human_bytes
+from tests import clickbench
 from tests.oracle import Answer, ask, assert_same, is_ordered, of_cursor
 
-SUITES = ("tpch", "tpcds")
+SUITES = ("tpch", "tpcds")  # unless others are asked for
 FORCED = {"single_task_bytes": 0, "broadcast_bytes": 0}
 MARKS = {"same": "", "different": " DIFFERENT", "failed": " FAILED"}
 
@@ -57,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     bad = 0
     for suite in options.suite:
-        folder = Path(options.data) if options.data else data.dataset(suite, options.scale)
+        folder = Path(options.data) if options.data else dataset(suite, options.scale)
         bad += verify(suite, folder, configurations(suite, options), options)
     console.print("EVERY ANSWER IS DUCKDB'S" if not bad else f"{bad} DIFFERENT OR FAILED")
     return 1 if bad else 0
@@ -66,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--scale", default="1", help="scale factor of the generated data")
-    parser.add_argument("--suite", type=_words, default=SUITES, help="tpch, tpcds or both")
-    parser.add_argument("--data", help="folder of an existing data set, one Parquet file a table")
+    parser.add_argument("--suite", type=_words, default=SUITES, help="of tpch, tpcds, clickbench")
+    parser.add_argument("--data", help="folder of an existing data set, one file or folder a table")
     parser.add_argument("--queries", type=_numbers, help="such as 3,12,18")
     parser.add_argument("--partitions", type=_numbers, help="such as 1,2,7 (tpch), 7 (tpcds)")
     parser.add_argument("--exchange", type=_words, help="s3qs,batch (tpch), s3qs (tpcds)")
@@ -87,12 +90,38 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def configurations(suite: str, options: argparse.Namespace) -> list[Configuration]:
     whole = suite == "tpch"
-    found = [Configuration("default")] if whole and not options.no_default else []
+    default = suite != "tpcds" and not options.no_default
+    found = [Configuration("default")] if default else []
     for exchange in options.exchange or (("s3qs", "batch") if whole else ("s3qs",)):
         for partitions in options.partitions or ((1, 2, 7) if whole else (7,)):
             settings = {**FORCED, "partitions": partitions}
             found.append(Configuration(f"{exchange} {partitions}", exchange, settings))
     return found
+
+
+def dataset(suite: str, scale: str) -> Path:
+    if suite == "clickbench":
+        return clickbench.generate(clickbench.LARGE_ROWS)
+    return data.dataset(suite, scale)
+
+
+def tables_of(folder: Path) -> dict[str, list[Path]]:
+    """Files by table: ``<table>.parquet``, or all of a folder ``<table>/``."""
+    files = {path.stem: [path] for path in sorted(folder.glob("*.parquet"))}
+    return files | {
+        each.name: sorted(each.glob("*.parquet")) for each in folder.iterdir() if each.is_dir()
+    }
+
+
+class OneAnswer:
+    """Judges an answer by DuckDB's own."""
+
+    def __init__(self, sql: str, tables: dict[str, list[Path]]) -> None:
+        self._answer = ask(sql, tables)
+        self._ordered = is_ordered(sql)
+
+    def check(self, answer: Answer) -> None:
+        assert_same(answer, self._answer, ordered=self._ordered)
 
 
 def verify(
@@ -101,9 +130,9 @@ def verify(
     """Run one suite; the number of answers that differ or are missing."""
     texts = data.queries(suite)
     numbers = [n for n in sorted(texts) if not options.queries or n in options.queries]
-    tables = {path.stem: [path] for path in sorted(folder.glob("*.parquet"))}
+    tables = tables_of(folder)
     console.print(f"[bold]{suite}[/] in {folder}: {len(numbers)} queries, {len(chosen)} ways")
-    answers = {number: timed_answer(texts[number], tables) for number in numbers}
+    answers = {number: timed_judge(suite, number, texts[number], tables) for number in numbers}
     results: dict[str, dict[int, Result]] = {}
     for configuration in chosen:
         of_this = results[configuration.name] = {}
@@ -115,9 +144,15 @@ def verify(
     return sum(r.verdict != "same" for one in results.values() for r in one.values())
 
 
-def timed_answer(sql: str, tables: dict[str, list[Path]]) -> tuple[float, Answer]:
+def timed_judge(
+    suite: str, number: int, sql: str, tables: dict[str, list[Path]]
+) -> tuple[float, OneAnswer | clickbench.Judge]:
+    """Seconds that DuckDB took, and who compares answers with its own."""
+    if suite == "clickbench":
+        judge = clickbench.Judge(number, sql, tables["hits"])
+        return judge.seconds, judge
     began = time.perf_counter()
-    answer = ask(sql, tables)
+    answer = OneAnswer(sql, tables)
     return time.perf_counter() - began, answer
 
 
@@ -143,7 +178,7 @@ def connected(
         shutil.rmtree(home, ignore_errors=True)
 
 
-def check(connection: Connection, sql: str, expected: Answer) -> Result:
+def check(connection: Connection, sql: str, judge: OneAnswer | clickbench.Judge) -> Result:
     began = time.perf_counter()
     try:
         with connection.execute(sql) as cursor:
@@ -153,7 +188,7 @@ def check(connection: Connection, sql: str, expected: Answer) -> Result:
     except crossdock.Error as error:
         return Result(time.perf_counter() - began, "failed", words=str(error))
     try:
-        assert_same(answer, expected, ordered=is_ordered(sql))
+        judge.check(answer)
     except AssertionError as difference:
         return Result(seconds, "different", peak, str(difference))
     return Result(seconds, "same", peak)

@@ -37,7 +37,7 @@ def generate(benchmark: str, scale: str = TINY_SCALE) -> Path:
     scratch = Path(tempfile.mkdtemp(prefix=f"{benchmark}-", dir=CACHE))
     try:
         _run_generator(benchmark, scale, scratch)
-        _move_into_place(scratch, folder)
+        move_into_place(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return folder
@@ -49,7 +49,7 @@ def _run_generator(benchmark: str, scale: str, folder: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def _move_into_place(scratch: Path, folder: Path) -> None:
+def move_into_place(scratch: Path, folder: Path) -> None:
     try:
         os.rename(scratch, folder)  # noqa: PTH104 - must not fall back to a copy
     except OSError:
