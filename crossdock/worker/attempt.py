@@ -9,7 +9,7 @@ from pathlib import Path
 import tenacity
 import xxhash
 
-from coordinator_state.errors import StoreUnavailable
+from coordinator_state.errors import StaleAttempt, StoreUnavailable
 from coordinator_state.records import Commit, QueryRecord, TaskRecord
 from crossdock.errors import ExchangeCorrupt, ObjectExists, PlatformError
 from crossdock.executor import Executor, FragmentInterrupted, Interrupt, TaskOutput
@@ -51,6 +51,8 @@ class Attempt:
         self._executor = executor
         self._folder = folder
         self._started = tools.clock.now()
+        self._key = ""  # of an object that this attempt may have to remove again
+        self._sent = False  # a commit was sent: it may land later
 
     def run(self) -> None:
         """To the commit and the messages that announce it."""
@@ -62,10 +64,26 @@ class Attempt:
             output = self._run_fragment(collected)
             written = self._write(output)
             self._commit(collected, output, written)
+        except Exception as error:
+            self._take_back(error)
+            raise
         finally:
             if output is not None:
                 output.discard()
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _take_back(self, error: BaseException) -> None:
+        """Remove the object of an attempt that can commit no more; what stays, the sweep removes.
+
+        Once a commit was sent only the table's word that another has the task makes it safe: a
+        commit without an answer may still land, and would name an object that is gone.
+        """
+        if not self._key or (self._sent and not isinstance(error, StaleAttempt)):
+            return
+        try:
+            self._tools.objects.delete([self._key])
+        except PlatformError as trouble:
+            _log.info("query %s: object left to the sweep: %s", self._task.query_id, trouble)
 
     def _step(self, phase: str, done: str) -> None:
         """Tell the observer, note the phase, stop here if the attempt is void."""
@@ -128,11 +146,12 @@ class Attempt:
         task = self._task
         names = (task.query_id, task.stage, task.index, task.attempt)
         if not self._stage.outputs:
-            return self._write_result(layout.result_key(*names), output)
-        key = layout.exchange_key(*names)
-        self._written = exchange_object.write(self._tools.objects, key, output.sections)
+            self._key = layout.result_key(*names)
+            return self._write_result(self._key, output)
+        self._key = layout.exchange_key(*names)
+        self._written = exchange_object.write(self._tools.objects, self._key, output.sections)
         return Commit(
-            object_key=key,
+            object_key=self._key,
             size=self._written.size,
             checksum=self._written.checksum,
             index_offset=self._written.index_offset,
@@ -167,7 +186,10 @@ class Attempt:
             seconds=self._tools.clock.now() - self._started,
             peak_memory=max(output.peak_memory, self._heartbeat.measure()),
         )
+        self._tools.observer("committing", self._task)
+        self._sent = True
         self._send(commit, collected)
+        self._key = ""
         self._tools.observer("committed", self._task)
         self._publish(written.object_key)
         self._tools.control.notify(self._task.query_id)

@@ -14,9 +14,9 @@ from crossdock.platform.ports import Clock, Control, Ids, Meter, Objects, Queues
 from crossdock.shuffle.collect import MakePool
 from crossdock.worker.heartbeat import Pulse, thread_pulse
 
-#: Told of each step of an attempt ("claimed", "collected", "ran", "written", "committed",
-#: "published") and of its collector's (``shuffle.collect.Step``), from several threads; it may
-#: block or raise, as if the step had taken long or failed.
+#: Told of each step of an attempt ("claimed", "collected", "ran", "written", "committing",
+#: "committed", "published") and of its collector's (``shuffle.collect.Step``), from several
+#: threads; it may block or raise, as if the step had taken long or failed.
 Observer = Callable[[str, TaskRecord], None]
 
 

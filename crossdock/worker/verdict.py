@@ -43,7 +43,7 @@ def judge(error: Exception, task: TaskRecord) -> Verdict:
     """The verdict on an exception raised by an attempt of ``task``."""
     if isinstance(error, Refused | NotFound | errors.QueueNotFound):
         # A queue is dropped only once its query has ended.
-        return Verdict(Fate.DROP, _record("Void", error, task))
+        return Verdict(Fate.DROP, _record(type(error).__name__, error, task))
     if isinstance(error, HandBack):
         record = _record("InputStarved", error, task, retryable=True)
         return Verdict(Fate.HAND_BACK, record, offer=False)

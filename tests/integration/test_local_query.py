@@ -330,29 +330,6 @@ def test_closing_the_platform_cancels_and_ends_every_process(
     assert not any(psutil.pid_exists(pid) for pid in workers)
 
 
-def test_frozen_worker_that_wakes_after_its_lease_changes_nothing(
-    platform_of: Callable[..., LocalPlatform], tmp_path: Path, hooks: Path
-) -> None:
-    platform = platform_of(lease_seconds=0.5)
-    hold = hooks / "hold-ran-0-1"
-    hold.touch()
-    query_id = platform.submit(two_stages(handmade.write_files(tmp_path, 2)))
-    driver = in_thread(platform, query_id)
-    until(lambda: any(name == "ran-0-1" for _, name, _ in steps(hooks)))
-    victim = next(pid for pid, name, _ in steps(hooks) if name == "ran-0-1")
-    os.kill(victim, signal.SIGSTOP)
-    hold.unlink()
-    driver.join(PATIENCE)
-    record = platform.store.get_query(query_id)
-    os.kill(victim, signal.SIGCONT)
-    assert record.status is QueryStatus.SUCCEEDED
-    assert sorted(rows_of(platform.result_files(record))) == expected(2)
-    assert_nothing_left(platform, query_id, results=2)
-    commits = [(pid, a) for pid, name, a in steps(hooks) if name == "committed-0-1"]
-    assert [a for _, a in commits] == [2]
-    assert victim not in [pid for pid, _ in commits]
-
-
 def test_waiting_consumer_gives_its_slot_to_the_producer_it_waits_for(
     platform_of: Callable[..., LocalPlatform],
     tmp_path: Path,

@@ -24,10 +24,10 @@ def fragment(kind: str, *, retryable: bool) -> FragmentFailed:
 @pytest.mark.parametrize(
     ("error", "fate", "kind", "leave"),
     [
-        (state.StaleAttempt("newer"), Fate.DROP, "Void", False),
-        (state.QueryEnded("over"), Fate.DROP, "Void", False),
-        (state.NotFound("purged"), Fate.DROP, "Void", False),
-        (errors.QueueNotFound("dropped"), Fate.DROP, "Void", False),
+        (state.StaleAttempt("newer"), Fate.DROP, "StaleAttempt", False),
+        (state.QueryEnded("over"), Fate.DROP, "QueryEnded", False),
+        (state.NotFound("purged"), Fate.DROP, "NotFound", False),
+        (errors.QueueNotFound("dropped"), Fate.DROP, "QueueNotFound", False),
         (HandBack("input"), Fate.HAND_BACK, "InputStarved", False),
         (TimeUp("late start", full=False), Fate.HAND_BACK, "TimeLimit", True),
         (TimeUp("whole life", full=True), Fate.RETRY, "TimeLimit", True),

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -133,6 +133,22 @@ class ProcessLauncher:
         """How those of the launches ended that have."""
         with self._lock:
             return {one: self._endings[one] for one in worker_ids if one in self._endings}
+
+    def held(self) -> Sequence[Launch]:
+        """Launches that processes hold now."""
+        with self._lock:
+            return [one.launch for one in self._processes if one.launch is not None]
+
+    def end(self, worker_ids: Iterable[str]) -> None:
+        """Kill the processes that hold these launches, whatever they are doing.
+
+        ``gone`` tells of them, and their places can be taken, as soon as they are dead.
+        """
+        wanted = frozenset(worker_ids)
+        with self._lock:
+            for process in self._processes:
+                if process.launch is not None and process.launch.worker_id in wanted:
+                    process.popen.kill()
 
     def prewarm(self, count: int) -> None:
         """Start processes ahead of need until ``count`` run; does not wait for them to be ready."""
