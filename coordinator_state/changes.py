@@ -23,6 +23,7 @@ from coordinator_state.records import (
     QueryStatus,
     StageRecord,
     StageStatus,
+    TableChange,
     TaskRecord,
     TaskStatus,
     WorkerStatus,
@@ -96,6 +97,7 @@ def ended(
     result_key: str,
     result_rows: int,
     error: ErrorRecord | None,
+    table: TableChange | None = None,
 ) -> Changes:
     """Raises ``ValueError`` for RUNNING, or a manifest too long for the query item."""
     if status is QueryStatus.RUNNING:
@@ -111,6 +113,7 @@ def ended(
         "result": tuple(result),
         "result_key": result_key,
         "result_rows": result_rows,
+        "manifest": table.record.manifest if table else "",
         "error": cut_error(error),
     }
 
@@ -139,6 +142,7 @@ def new_tasks(query: QueryRecord, stage: StageRecord) -> Sequence[TaskRecord]:
 
 
 KNOCKED: Changes = {"wake": Increment()}
+COMMIT_BEGUN: Changes = {"committing": True}
 TICKED: Changes = {"tick": Increment()}
 SWEPT: Changes = {"swept": True}
 CLOSED: Changes = {"closed": True}

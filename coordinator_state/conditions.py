@@ -45,8 +45,13 @@ MY_DRAFT = _all(EXISTS, f"#listing = :{LISTING_DRAFT}", "#draft_token = :token")
 # drop_drafts against a creation that finishes after all: only a draft goes.
 STILL_DRAFT = _all(EXISTS, f"#listing = :{LISTING_DRAFT}")
 
-# Cancel, deadline, failure and the last commit all try to end a query; the first one has.
-END_QUERY = _all(_VISIBLE, _starts(QUERY_MOVES["end_query"]))
+# Cancel, deadline, failure and the last commit all try to end a query; the first one has. While
+# files are being shown only the committer may, or some of them would stay visible.
+COMMIT_QUERY = _all(_VISIBLE, _starts(QUERY_MOVES["end_query"]))
+END_QUERY = _all(COMMIT_QUERY, "attribute_not_exists(#committing) OR #committing = :false")
+
+# A commit begun after the query was cancelled: nothing may be shown any more.
+BEGIN_COMMIT = COMMIT_QUERY
 
 # A sweep asked for too early, while workers still make things.
 MARK_SWEPT = _all(_VISIBLE, _starts(QUERY_MOVES["mark_swept"]))
@@ -162,6 +167,14 @@ RETURN_QUEUE = _all(EXISTS, "#holder = :holder")
 
 # The same token from two requests at once: the first one's query counts, until the token expires.
 CLAIM_TOKEN = "attribute_not_exists(#pk) OR #expires_at <= :now"
+
+# -- tables ------------------------------------------------------------------------------------
+# Two commits made for one state of a table: the second would undo what the first added.
+CHANGE_TABLE = _all(EXISTS, "#manifest = :expected")
+CREATE_TABLE = "attribute_not_exists(#pk) OR #manifest = :empty"
+
+# A table created again before its dropped record was removed.
+FORGET_TABLE = _all(EXISTS, "#manifest = :empty")
 
 # -- worker ------------------------------------------------------------------------------------
 # The same launch delivered twice, or a worker that appears after it was drained or given up.

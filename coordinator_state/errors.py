@@ -7,6 +7,7 @@ StateError
 |  |- StaleAttempt     a newer attempt, or another claimant, owns the task
 |  |- IllegalTransition  the item is in a state this move does not start from
 |  |- QueryEnded       the query is not RUNNING any more
+|  |- TableMoved       another commit changed the table first; carries the table's record
 |- StoreUnavailable    the store could not be asked; retryable
 """
 
@@ -45,6 +46,10 @@ class IllegalTransition(Refused):
 
 class QueryEnded(Refused):
     """The query has ended; nothing of it may start or commit."""
+
+
+class TableMoved(Refused):
+    """The table is not what the commit was made for; ``current`` is its record, or None."""
 
 
 class StoreUnavailable(StateError):

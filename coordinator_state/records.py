@@ -220,7 +220,7 @@ class TableRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     name: str  # as written; names ignore case
     manifest: str = ""  # object key; "": dropped, kept for what was retired
-    query_id: QueryId = QueryId("")  # whose commit made it what it is
+    made_by: str = ""  # query whose commit made it what it is
     changed_at: float = 0.0
     #: Manifests that were replaced or dropped, and when: queries may still read their files.
     retired: tuple[tuple[str, float], ...] = ()

@@ -6,13 +6,21 @@ that came back from a refused or unanswered write. Same questions, same answers,
 
 from __future__ import annotations
 
-from coordinator_state.errors import IllegalTransition, QueryEnded, Refused, StaleAttempt
+from coordinator_state.errors import (
+    IllegalTransition,
+    QueryEnded,
+    Refused,
+    StaleAttempt,
+    TableMoved,
+)
 from coordinator_state.ids import Nonce
 from coordinator_state.records import (
     QueryRecord,
     QueryStatus,
     StageRecord,
     StageStatus,
+    TableChange,
+    TableRecord,
     TaskRecord,
     TaskStatus,
     WorkerRecord,
@@ -75,6 +83,19 @@ def turn_released(query: QueryRecord, holder: str, *, wake: int) -> bool | None:
     if query.turn_holder != holder:
         return True
     return None if query.wake == wake else False
+
+
+# -- the commit of a write ---------------------------------------------------------------------
+def may_end(query: QueryRecord, *, committer: bool) -> bool:
+    """Once files are being shown, cancelling would leave some: only the committer ends it."""
+    return query.status is QueryStatus.RUNNING and (committer or not query.committing)
+
+
+def require_unmoved(change: TableChange, standing: TableRecord | None) -> None:
+    """Raises ``TableMoved`` unless the table's manifest is what the commit was made for."""
+    manifest = standing.manifest if standing else ""
+    if manifest != change.expected:
+        raise TableMoved(f"table {change.record.name} was changed meanwhile", current=standing)
 
 
 # -- claims ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ A query's items are spread over several partition keys, because each takes about
     W#<query>                    <worker>      workers
     POOL                         <queue>       queues of the pool that are in use
     K#<token>                    K             what a client's token stands for
+    TABLES                       <name>        tables that statements write
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def worker_partition(query_id: str) -> str:
 #: Partition of all queue leases: they are read together, and are small and few.
 POOL_PARTITION = "POOL"
 TOKEN_SORT = "K"
+#: Partition of all written tables: every statement's planning reads them together.
+TABLES_PARTITION = "TABLES"
 
 
 def token_partition(token: str) -> str:

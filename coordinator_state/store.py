@@ -20,6 +20,8 @@ from coordinator_state.records import (
     QueryStatus,
     QueueLease,
     StageRecord,
+    TableChange,
+    TableRecord,
     TaskRecord,
     TaskStatus,
     TokenRecord,
@@ -74,8 +76,22 @@ class StateStore(Protocol):
         result_key: str = "",
         result_rows: int = 0,
         error: ErrorRecord | None = None,
+        table: TableChange | None = None,
+        committer: bool = False,
     ) -> QueryRecord:
-        """The one write that ends RUNNING. Returns the record as it stands, whoever ended it."""
+        """The one write that ends RUNNING. Returns the record as it stands, whoever ended it.
+
+        With ``table`` the same write changes the table, or neither is: ``TableMoved`` if the table
+        is not what the change was made for. Once ``begin_commit`` was called, only a ``committer``
+        ends the query; others are given the record, still RUNNING.
+        """
+        ...
+
+    def begin_commit(self, query_id: QueryId) -> QueryRecord:
+        """The point of no return of a write that has no one step; the record as it stands.
+
+        It changes nothing of a query that has ended; repeating it is no error.
+        """
         ...
 
     def mark_swept(self, query_id: QueryId) -> None:
@@ -325,4 +341,21 @@ class StateStore(Protocol):
 
     def find_token(self, token: str, *, now: float) -> TokenRecord | None:
         """Consistent read; None if the token is free."""
+        ...
+
+    # -- tables that statements write ----------------------------------------------------------
+    def tables(self) -> Sequence[TableRecord]:
+        """Consistent read of every table, dropped ones included, by lower-case name."""
+        ...
+
+    def find_table(self, name: str) -> TableRecord | None:
+        """Consistent read; names ignore case."""
+        ...
+
+    def change_table(self, change: TableChange) -> None:
+        """Change a table outside any query, such as to drop it. Raises ``TableMoved``."""
+        ...
+
+    def forget_table(self, name: str) -> None:
+        """Remove the record of a dropped table; of any other, or none, nothing happens."""
         ...

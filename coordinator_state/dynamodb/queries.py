@@ -12,9 +12,17 @@ import tenacity
 
 from coordinator_state import changes, conditions, rulings, schema
 from coordinator_state.dynamodb import keys
-from coordinator_state.dynamodb.items import attributes, decode, names_in, values_in
+from coordinator_state.dynamodb.items import (
+    attributes,
+    decode,
+    encode,
+    names_in,
+    update_of,
+    values_in,
+)
+from coordinator_state.dynamodb.shared import table_condition, table_key
 from coordinator_state.dynamodb.table import TRANSACTION_ITEMS, ConditionFailed, Table
-from coordinator_state.errors import StoreUnavailable
+from coordinator_state.errors import StoreUnavailable, TableMoved
 from coordinator_state.ids import QueryId
 from coordinator_state.records import (
     ErrorRecord,
@@ -22,6 +30,8 @@ from coordinator_state.records import (
     LedgerKind,
     QueryRecord,
     QueryStatus,
+    TableChange,
+    TableRecord,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +85,8 @@ class QueryVerbs:
         result_key: str = "",
         result_rows: int = 0,
         error: ErrorRecord | None = None,
+        table: TableChange | None = None,
+        committer: bool = False,
     ) -> QueryRecord:
         end = changes.ended(
             status,
@@ -83,9 +95,67 @@ class QueryVerbs:
             result_key=result_key,
             result_rows=result_rows,
             error=error,
+            table=table,
         )
+        condition = conditions.COMMIT_QUERY if committer else conditions.END_QUERY
+        if table is not None:
+            return self._end_with_table(query_id, condition, end, table)
         try:
-            item = self._table.update(keys.query_key(query_id), conditions.END_QUERY, end)
+            item = self._table.update(keys.query_key(query_id), condition, end)
+        except ConditionFailed as refusal:
+            return keys.found_query(refusal.item, query_id)
+        return decode(item, QueryRecord)
+
+    def _end_with_table(
+        self, query_id: QueryId, condition: str, end: changes.Changes, table: TableChange
+    ) -> QueryRecord:
+        """Both items in one transaction. If it is refused, what stands tells by which."""
+        try:
+            self._table.transact([self._end_write(query_id, condition, end), self._write(table)])
+        except ConditionFailed:
+            query = keys.read_query(self._table, query_id)
+            if query.status is QueryStatus.RUNNING:
+                item = self._table.get(table_key(table.record.name))
+                standing = None if item is None else decode(item, TableRecord)
+                raise TableMoved(
+                    f"table {table.record.name} was changed meanwhile", current=standing
+                ) from None
+            return query
+        return keys.read_query(self._table, query_id)
+
+    def _end_write(
+        self, query_id: QueryId, condition: str, end: changes.Changes
+    ) -> TransactWriteItemTypeDef:
+        update = update_of(end)
+        expressions = (condition, update.expression)
+        return {
+            "Update": {
+                "TableName": self._table.name,
+                "Key": keys.query_key(query_id).item(),
+                "UpdateExpression": update.expression,
+                "ConditionExpression": condition,
+                "ExpressionAttributeNames": names_in(*expressions),
+                "ExpressionAttributeValues": values_in(expressions, update.values),
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        }
+
+    def _write(self, table: TableChange) -> TransactWriteItemTypeDef:
+        condition = table_condition(table)
+        return {
+            "Put": {
+                "TableName": self._table.name,
+                "Item": {**table_key(table.record.name).item(), **encode(table.record)},
+                "ConditionExpression": condition,
+                "ExpressionAttributeNames": names_in(condition),
+                "ExpressionAttributeValues": values_in((condition,), {"expected": table.expected}),
+            }
+        }
+
+    def begin_commit(self, query_id: QueryId) -> QueryRecord:
+        key = keys.query_key(query_id)
+        try:
+            item = self._table.update(key, conditions.BEGIN_COMMIT, changes.COMMIT_BEGUN)
         except ConditionFailed as refusal:
             return keys.found_query(refusal.item, query_id)
         return decode(item, QueryRecord)

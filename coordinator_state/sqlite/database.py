@@ -20,7 +20,7 @@ import tenacity
 
 from coordinator_state.errors import StateError, StoreUnavailable
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _TABLES = """
 BEGIN IMMEDIATE;
@@ -52,6 +52,9 @@ CREATE TABLE IF NOT EXISTS leases (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tokens (
     token TEXT PRIMARY KEY, expires_at INTEGER NOT NULL, record BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tables (
+    name TEXT PRIMARY KEY, record BLOB NOT NULL
 ) WITHOUT ROWID;
 PRAGMA user_version = {version};
 COMMIT;

@@ -15,6 +15,7 @@ from coordinator_state.records import (
     QueryRecord,
     QueryStatus,
     StageRecord,
+    TableChange,
 )
 from coordinator_state.schema import LISTING_CLOSED, LISTING_OPEN, LISTING_PURGED
 from coordinator_state.sqlite import rows
@@ -76,6 +77,8 @@ class QueryVerbs:
         result_key: str = "",
         result_rows: int = 0,
         error: ErrorRecord | None = None,
+        table: TableChange | None = None,
+        committer: bool = False,
     ) -> QueryRecord:
         end = changes.ended(
             status,
@@ -84,12 +87,23 @@ class QueryVerbs:
             result_key=result_key,
             result_rows=result_rows,
             error=error,
+            table=table,
         )
         with self._database.write() as cx:
             query = rows.get_query(cx, query_id)
-            if query.status is not QueryStatus.RUNNING:
+            if not rulings.may_end(query, committer=committer):
                 return query
+            if table is not None:
+                rulings.require_unmoved(table, rows.find_table(cx, table.record.name))
+                rows.put_table(cx, table.record)
             return rows.change_query(cx, query, end)
+
+    def begin_commit(self, query_id: QueryId) -> QueryRecord:
+        with self._database.write() as cx:
+            query = rows.get_query(cx, query_id)
+            if not rulings.may_end(query, committer=False):
+                return query
+            return rows.change_query(cx, query, changes.COMMIT_BEGUN)
 
     def mark_swept(self, query_id: QueryId) -> None:
         with self._database.write() as cx:

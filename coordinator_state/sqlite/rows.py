@@ -17,6 +17,7 @@ from coordinator_state.ids import QueryId, StageId, WorkerId
 from coordinator_state.records import (
     QueryRecord,
     StageRecord,
+    TableRecord,
     TaskRecord,
     TaskStatus,
     WorkerRecord,
@@ -28,6 +29,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 encode = msgspec.msgpack.Encoder().encode
 _decode_query = msgspec.msgpack.Decoder(QueryRecord).decode
 _decode_stage = msgspec.msgpack.Decoder(StageRecord).decode
+_decode_table = msgspec.msgpack.Decoder(TableRecord).decode
 _decode_task = msgspec.msgpack.Decoder(TaskRecord).decode
 _decode_worker = msgspec.msgpack.Decoder(WorkerRecord).decode
 
@@ -78,6 +80,23 @@ def listed(cx: sqlite3.Connection, listing: str) -> Sequence[QueryId]:
 
 def decode_queries(rows: Sequence[tuple[bytes]]) -> Sequence[QueryRecord]:
     return [_decode_query(row[0]) for row in rows]
+
+
+# -- tables ------------------------------------------------------------------------------------
+def find_table(cx: sqlite3.Connection, name: str) -> TableRecord | None:
+    row = cx.execute("SELECT record FROM tables WHERE name = ?", (name.lower(),)).fetchone()
+    return None if row is None else _decode_table(row[0])
+
+
+def get_tables(cx: sqlite3.Connection) -> Sequence[TableRecord]:
+    return [_decode_table(row[0]) for row in cx.execute("SELECT record FROM tables ORDER BY name")]
+
+
+def put_table(cx: sqlite3.Connection, table: TableRecord) -> None:
+    cx.execute(
+        "INSERT OR REPLACE INTO tables (name, record) VALUES (?, ?)",
+        (table.name.lower(), encode(table)),
+    )
 
 
 # -- stages ------------------------------------------------------------------------------------

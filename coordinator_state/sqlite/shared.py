@@ -1,4 +1,4 @@
-"""Verbs on what no single query owns: the pool of queues, and client tokens."""
+"""Verbs on what no single query owns: the pool of queues, client tokens, written tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coordinator_state.records import QueueLease, TokenRecord
+from coordinator_state import rulings
+from coordinator_state.records import QueueLease, TableChange, TableRecord, TokenRecord
 from coordinator_state.sqlite import rows
 from coordinator_state.sqlite.database import Database
 
@@ -56,6 +57,25 @@ class SharedVerbs:
         with self._database.read() as cx:
             record = _find_token(cx, token)
             return None if record is None or record.expires_at <= now else record
+
+    def tables(self) -> Sequence[TableRecord]:
+        with self._database.read() as cx:
+            return rows.get_tables(cx)
+
+    def find_table(self, name: str) -> TableRecord | None:
+        with self._database.read() as cx:
+            return rows.find_table(cx, name)
+
+    def change_table(self, change: TableChange) -> None:
+        with self._database.write() as cx:
+            rulings.require_unmoved(change, rows.find_table(cx, change.record.name))
+            rows.put_table(cx, change.record)
+
+    def forget_table(self, name: str) -> None:
+        with self._database.write() as cx:
+            standing = rows.find_table(cx, name)
+            if standing is not None and not standing.manifest:
+                cx.execute("DELETE FROM tables WHERE name = ?", (name.lower(),))
 
 
 def _find_lease(cx: sqlite3.Connection, queue: str) -> QueueLease | None:

@@ -169,14 +169,15 @@ WRITES = frozenset(
         "claim_task", "heartbeat", "observe_beat", "commit_task", "requeue_task",
         "hand_back_task", "fail_task", "rerun_task", "add_worker", "register_worker",
         "drain_worker", "leave_worker", "report_usage", "lose_worker", "own", "release",
-        "drop_drafts", "lease_queue", "return_queue", "claim_token",
+        "drop_drafts", "lease_queue", "return_queue", "claim_token", "begin_commit", "change_table",
+        "forget_table",
     }
 )  # fmt: skip
 #: Verbs that only read.
 READS = frozenset(
     {
         "get_query", "list_queries", "open_queries", "unpurged_queries", "stages", "tasks",
-        "get_task", "workers", "owned", "queue_leases", "find_token",
+        "get_task", "workers", "owned", "queue_leases", "find_token", "tables", "find_table",
     }
 )  # fmt: skip
 #: Items of about 500 bytes that one 4 KB read unit covers.
