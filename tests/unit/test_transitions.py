@@ -158,7 +158,7 @@ def test_every_condition_but_creation_asserts_that_its_item_exists() -> None:
     found = named_conditions()
     assert len(found) > 30
     resurrecting = [name for name, text in found.items() if "attribute_exists(#pk)" not in text]
-    assert resurrecting == ["ABSENT", "LEASE_QUEUE", "CLAIM_TOKEN"]
+    assert resurrecting == ["ABSENT", "LEASE_QUEUE", "CLAIM_TOKEN", "CREATE_TABLE"]
     assert "attribute_exists(#pk)" in conditions.offer_again(3)
 
 
