@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 import duckdb
 
@@ -41,6 +42,13 @@ FROM parquet_metadata($path) ORDER BY row_group_id
 """
 
 
+class Rows(NamedTuple):
+    """Rows ``first`` to ``last`` of a file, the last included; ``last`` < 0: to the end."""
+
+    first: int = 0
+    last: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     """A column chunk: where it is, and which rows of the file it holds values of."""
@@ -50,10 +58,12 @@ class _Chunk:
     last: int
     place: Range
 
-    def serves(self, columns: Sequence[str], slice: FileSlice) -> bool:
-        """Whether it may be read for these columns (in lower case) and rows."""
-        if self.last < slice.first or (0 <= slice.last < self.first):
+    def serves(self, columns: Sequence[str] | None, rows: Rows) -> bool:
+        """Whether it may be read for these columns (in lower case; None: all) and rows."""
+        if self.last < rows.first or (0 <= rows.last < self.first):
             return False
+        if columns is None:
+            return True
         return any(self.column == name or self.column.startswith(f"{name}, ") for name in columns)
 
 
@@ -65,15 +75,67 @@ class _Known:
     chunks: tuple[_Chunk, ...]
 
 
+class SparseFiles:
+    """Lays parts of remote Parquet files into local ones; threads may share it."""
+
+    def __init__(self, files: RemoteFiles) -> None:
+        self._files = files
+        self._known: OrderedDict[RemoteFile, _Known] = OrderedDict()
+        self._lock = Lock()
+
+    def lay(
+        self, file: RemoteFile, rows: Rows, columns: Sequence[str] | None, target: Path
+    ) -> None:
+        """What reading ``columns`` (None: all) of ``rows`` may look at. Raises as ``RemoteFiles``.
+
+        A small file is laid whole.
+        """
+        if file.size <= WHOLE_BYTES:
+            self._files.fetch(file, [Range(0, file.size)], target)
+            return
+        known = self._footer(file, target)
+        lay_tail(known.tail, file.size, target)
+        names = None if columns is None else [name.lower() for name in columns]
+        holes = [chunk.place for chunk in known.chunks if not chunk.serves(names, rows)]
+        end = file.size - len(known.tail)
+        self._files.fetch(file, between(holes, end), target)
+
+    def groups_of(self, file: RemoteFile, rows: Rows, scratch: Path) -> Rows:
+        """Rows of the row groups that ``rows`` lie in: what ``lay`` brings along anyway.
+
+        ``scratch`` is a file that may be written to.
+        """
+        if file.size <= WHOLE_BYTES:
+            return Rows()
+        chunks = self._footer(file, scratch).chunks
+        within = [chunk for chunk in chunks if chunk.serves(None, rows)]
+        if not within:
+            return rows
+        last = max(chunk.last for chunk in within)
+        return Rows(min(chunk.first for chunk in within), -1 if last == chunks[-1].last else last)
+
+    def _footer(self, file: RemoteFile, scratch: Path) -> _Known:
+        with self._lock:
+            known = self._known.get(file)
+        if known is None:
+            tail = read_tail(self._files, file)
+            lay_tail(tail, file.size, scratch)
+            known = _Known(tail, _chunks(scratch))
+        with self._lock:
+            self._known[file] = known
+            self._known.move_to_end(file)
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return known
+
+
 class RemoteSources:
     """Gives slices of remote files as sparse local files, and local ones as they are."""
 
     def __init__(self, files: RemoteFiles) -> None:
-        self._files = files
+        self._sparse = SparseFiles(files)
         self._local = LocalSources()
-        self._known: OrderedDict[RemoteFile, _Known] = OrderedDict()
         self._numbers = count()
-        self._lock = Lock()
 
     def open_all(self, wanted: Sequence[Wanted], folder: Path) -> Sequence[Path]:
         return all_at_once(self.open, wanted, folder)
@@ -84,7 +146,7 @@ class RemoteSources:
         file = RemoteFile(slice.path, slice.size, slice.version)
         target = folder / f"remote-{next(self._numbers)}.parquet"
         try:
-            self._lay(file, slice, columns, target)
+            self._sparse.lay(file, Rows(slice.first, slice.last), columns, target)
         except ObjectNotFound:
             raise SourceChanged(
                 f"{slice.path} does not exist any more; it did when the query was planned",
@@ -106,33 +168,6 @@ class RemoteSources:
         """Nothing is left to do for a remote file: each of its bytes came from the planned one."""
         if not is_remote(slice.path):
             self._local.confirm(slice)
-
-    def _lay(
-        self, file: RemoteFile, slice: FileSlice, columns: Sequence[str], target: Path
-    ) -> None:
-        if file.size <= WHOLE_BYTES:
-            self._files.fetch(file, [Range(0, file.size)], target)
-            return
-        known = self._footer(file, target)
-        lay_tail(known.tail, file.size, target)
-        names = [name.lower() for name in columns]
-        holes = [chunk.place for chunk in known.chunks if not chunk.serves(names, slice)]
-        end = file.size - len(known.tail)
-        self._files.fetch(file, between(holes, end), target)
-
-    def _footer(self, file: RemoteFile, scratch: Path) -> _Known:
-        with self._lock:
-            known = self._known.get(file)
-        if known is None:
-            tail = read_tail(self._files, file)
-            lay_tail(tail, file.size, scratch)
-            known = _Known(tail, _chunks(scratch))
-        with self._lock:
-            self._known[file] = known
-            self._known.move_to_end(file)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        return known
 
 
 def between(holes: Iterable[Range], end: int) -> list[Range]:

@@ -5,27 +5,25 @@ from __future__ import annotations
 import shutil
 import tempfile
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 import duckdb
 
 from crossdock.errors import InternalError
 from crossdock.executor.engine import Furnishing, connect, lock, text
+from crossdock.executor.remote import Rows
 from crossdock.planner.plan import ResultColumn
 from crossdock.platform.ports import Objects
 from crossdock.results.decoding import as_text, renamed_query, result_query, rows_query
+from crossdock.results.fetched import Fetched
 from crossdock.results.text import write_csv
 from crossdock.results.values import is_text, row_encoder
 
 #: Rows taken from the engine at a time.
 _BLOCK = 1_000
-#: Bytes of result objects kept on disk for the next page.
-CACHE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +48,11 @@ class ResultReader:
     """Reads results; threads may share one. ``memory`` in bytes."""
 
     def __init__(self, objects: Objects, scratch: Path, *, memory: int, threads: int = 1) -> None:
-        self._objects = objects
         scratch.mkdir(parents=True, exist_ok=True)
+        self._fetched = Fetched(objects, scratch)
         self.scratch = scratch
         self._memory = memory
         self._threads = threads
-        self._cache: OrderedDict[str, Path] = OrderedDict()
-        self._lock = Lock()
 
     def page(self, answer: Answer, place: tuple[int, int], *, limit: int, max_bytes: int) -> Page:
         """Up to ``limit`` rows, whose JSON is up to ``max_bytes`` long, from a part's row on.
@@ -69,7 +65,11 @@ class ResultReader:
         while part < len(answer.keys) and len(lines) < limit:
             wanted = limit - len(lines)
             got = 0
-            with self._local(answer.keys[part]) as file, self._engine(answer, file) as engine:
+            rows = Rows(row, row + wanted - 1)
+            with (
+                self._fetched.rows(answer.keys[part], rows) as file,
+                self._engine(answer, file) as engine,
+            ):
                 for line in _lines(engine, answer, file, row, wanted):
                     if size + len(line) > max_bytes:
                         return Page(lines=lines, next=(part, row + got), too_large=not lines)
@@ -86,7 +86,7 @@ class ResultReader:
         text), so no digit is lost. Raises ``ObjectNotFound``, ``KeyError`` for another form.
         """
         write = {"parquet": _parquet, "csv": _csv, "arrow": _arrow}[form]
-        with self._local(answer.keys[part]) as file, self._engine(answer, file) as engine:
+        with self._fetched.whole(answer.keys[part]) as file, self._engine(answer, file) as engine:
             write(engine, answer, file, target)
 
     @contextmanager
@@ -107,26 +107,6 @@ class ResultReader:
                 yield engine
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-    @contextmanager
-    def _local(self, key: str) -> Iterator[Path]:
-        """The object as a file, kept for the next page of it while there is room."""
-        with self._lock:  # one fetch at a time, and nobody evicts what is being read
-            path = self._cache.get(key)
-            if path is None or not path.exists():
-                path = Path(tempfile.mkdtemp(prefix="part-", dir=self.scratch)) / "part.parquet"
-                self._objects.fetch(key, path)
-                self._cache[key] = path
-            self._cache.move_to_end(key)
-            self._evict()
-            yield path
-
-    def _evict(self) -> None:
-        sizes = {key: path.stat().st_size for key, path in self._cache.items()}
-        while len(sizes) > 1 and sum(sizes.values()) > CACHE_BYTES:
-            key, path = self._cache.popitem(last=False)
-            del sizes[key]
-            shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _lines(
