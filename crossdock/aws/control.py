@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
@@ -13,7 +14,7 @@ from coordinator_state.ids import QueryId, WorkerId
 from crossdock.aws.capacity import BudgetedLauncher
 from crossdock.coordinator import Coordinator, Terms
 from crossdock.platform.aws.control import Knock
-from crossdock.platform.aws.parallel import in_parallel
+from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Launch
 from crossdock.scheduler import Limits
 
@@ -31,6 +32,10 @@ TURN_SECONDS = 20.0
 #: Queries of one batch served at once.
 _THREADS = 4
 _DAY = 86_400.0
+
+
+#: A batch is small, and its turns share one processor.
+_in_few_threads = partial(in_parallel, threads=_THREADS)
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,8 +66,9 @@ class _Mail:
 class ControlDesk:
     """Takes the turns that messages ask for."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, *, parallel: InParallel = _in_few_threads) -> None:
         self.coordinator = coordinator
+        self._parallel = parallel
 
     def handle(self, records: Sequence[Mapping[str, Any]]) -> BatchAnswer:
         """Serve a batch of SQS records: one run of turns per query, however many messages.
@@ -75,7 +81,7 @@ class ControlDesk:
         for record in records:
             if not self._sort(record, mail):
                 failed.append(record["messageId"])
-        served = in_parallel(self._serve, list(mail.items()), threads=_THREADS)
+        served = self._parallel(self._serve, list(mail.items()))
         for (_, letters), done in zip(mail.items(), served, strict=True):
             if not done:
                 failed += letters.messages

@@ -14,6 +14,7 @@ from coordinator_state.dynamodb import DynamoDbStateStore, client_config, create
 from coordinator_state.sqlite import SqliteStateStore
 from coordinator_state.store import StateStore
 from tests.contract.state_setup import TABLE
+from tests.simulation.table import TableTwin
 
 
 def client_of(service: str, **options: Any) -> Any:
@@ -48,10 +49,14 @@ def emulated_client(emulator: str) -> Any:
     return client_of("dynamodb", endpoint_url=emulator)
 
 
-@pytest.fixture(params=["sqlite", "dynamodb", EMULATED])
+@pytest.fixture(params=["sqlite", "dynamodb", "twin", EMULATED])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore]:
     if request.param == "dynamodb":
         yield DynamoDbStateStore(request.getfixturevalue("state_client"), TABLE)
+        return
+    if request.param == "twin":
+        client: Any = TableTwin()
+        yield DynamoDbStateStore(client, TABLE)
         return
     if request.param == "emulated":
         client = request.getfixturevalue("emulated_client")

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from crossdock.errors import PlatformUnavailable
 from crossdock.platform.aws.errors import translate
-from crossdock.platform.aws.parallel import in_parallel
+from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Launch
 
 if TYPE_CHECKING:
@@ -32,9 +32,16 @@ class LambdaLauncher:
     environments in 10 s, so several start as many times more workers at once.
     """
 
-    def __init__(self, client: LambdaClient, functions: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        client: LambdaClient,
+        functions: Mapping[str, Sequence[str]],
+        *,
+        parallel: InParallel = in_parallel,
+    ) -> None:
         """``functions``: names by worker class. ``client`` must not retry (``invoke_config``)."""
         self._client = client
+        self._parallel = parallel
         self._turns: dict[str, Iterator[str]] = {
             worker_class: cycle(_from_anywhere(names)) for worker_class, names in functions.items()
         }
@@ -49,7 +56,7 @@ class LambdaLauncher:
         with self._lock:
             targets = [next(self._turns[launch.worker_class]) for launch in launches]
         pairs = list(zip(launches, targets, strict=True))
-        accepted = in_parallel(self._invoke, pairs)
+        accepted = self._parallel(self._invoke, pairs)
         return [launch for launch, taken in zip(launches, accepted, strict=True) if taken]
 
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
