@@ -11,6 +11,7 @@ from crossdock.api.refusals import Refused
 from crossdock.catalog import Catalog
 from crossdock.errors import SettingError
 from crossdock.planner.binder import Binder
+from crossdock.planner.changes import Changes, Prepared
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.planning import plan_query
@@ -62,6 +63,17 @@ class Planning:
         with self._lock:  # one binder's tables serve one statement at a time
             bound = self._binder(settings.timezone).bind(sql, parameters)
             return plan_query(bound, options)
+
+    def prepare(
+        self, sql: str, parameters: Parameters, settings: Settings, *, again: bool
+    ) -> Prepared:
+        """What ``sql`` changes in the catalog, if anything, and the query to run.
+
+        ``again``: an earlier request may have made the change.
+        """
+        with self._lock:
+            changes = Changes(self._catalog, self._binder(settings.timezone), sessions=False)
+            return changes.prepare(sql, parameters, again=again)
 
     def _binder(self, timezone: str | None) -> Binder:
         if timezone not in self._binders:

@@ -56,9 +56,13 @@ class Submissions:
             return Submitted(query_id=known, created=False)
         if known is None:
             self._admit()
-        plan = self._planning.plan(request.sql, request.parameters, settings)
+        prepared = self._planning.prepare(
+            request.sql, request.parameters, settings, again=known is not None
+        )
+        plan = self._planning.plan(prepared.query, request.parameters, settings)
         self._planning.check_scan(plan, request.max_scanned_bytes)
         query_id = known or self._claim(request)
+        prepared.apply()
         settings = with_values(settings, {"timeout_seconds": request.timeout_seconds})
         options = QueryOptions.of(settings, owner=request.owner, client_token=request.client_token)
         created = self._create(query_id, plan, options)

@@ -16,6 +16,7 @@ from crossdock.executor.engine import Spare
 from crossdock.executor.remote import RemoteSources
 from crossdock.owner import client_folder
 from crossdock.planner.binder import Binder
+from crossdock.planner.changes import Changes
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.planning import plan_query
@@ -36,6 +37,7 @@ class LocalDriver:
         self._remote = s3_files()
         self.tables = Catalog(home, remote=self._remote)
         self._binder = Binder(self.tables, timezone=settings.timezone)
+        self._changes = Changes(self.tables, self._binder, sessions=True)
         self._platform: LocalPlatform | None = None
         self._spare = Spare()
         self._lock = threading.Lock()  # binding and opening are one at a time
@@ -47,7 +49,10 @@ class LocalDriver:
             raise
 
     def begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
-        plan = self.explain(sql, parameters)
+        with self._lock:
+            prepared = self._changes.prepare(sql, parameters)
+            prepared.apply()
+        plan = self.explain(prepared.query, parameters)
         kind = OneTaskRun if plan.one_task else DistributedRun
         return kind(self.platform, plan, self._room(everything=plan.one_task), wishes)
 

@@ -7,7 +7,8 @@ between workers is fixed here: parameters, file references and the clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -16,6 +17,7 @@ import duckdb
 from crossdock.catalog import Catalog, TableMeta
 from crossdock.errors import SettingError, SqlError, Unsupported
 from crossdock.planner.decode import SERIALIZE_PLAN, parse_plan_text
+from crossdock.planner.expansion import Expansion
 from crossdock.planner.file_references import FileReferences
 from crossdock.planner.optimizer_rules import disabled_optimizers
 from crossdock.planner.parameters import Literals, Parameters, match_parameters
@@ -23,10 +25,13 @@ from crossdock.planner.pinning import Clock, clock_keyword, is_volatile
 from crossdock.planner.plan import ResultColumn
 from crossdock.planner.recursion import deep_recursion
 from crossdock.planner.rewriting import Rewriting
-from crossdock.planner.shadow import ShadowTables
+from crossdock.planner.shadow import ShadowMacros, ShadowTables
+from crossdock.planner.shows import Shows, described
 from crossdock.planner.sql_errors import EngineError, sql_error
-from crossdock.planner.statements import parse_one, refuse_unsupported
+from crossdock.planner.sql_text import quote_identifier
+from crossdock.planner.statements import TableFunctions, parse_one, refuse_unsupported
 from crossdock.planner.syntax import Node, Syntax, cte_names, table_path, table_references, walk
+from crossdock.tables import Entry
 
 SESSION_SETTINGS = ("TimeZone", "Calendar")
 _LOCKED = {
@@ -75,6 +80,7 @@ class Binder:
         self._session = tuple(zip(SESSION_SETTINGS, map(str, values), strict=True))
         self._syntax = Syntax(self._connection)
         self._shadow = ShadowTables(self._connection)
+        self._macros = ShadowMacros(self._connection, catalog)
 
     def close(self) -> None:
         self._connection.close()
@@ -96,25 +102,61 @@ class Binder:
             except RecursionError as error:
                 raise SqlError("the statement is nested too deeply") from error
 
+    def check_macro(self, entry: Entry) -> None:
+        """Raises ``SqlError`` with DuckDB's reason if it would not take this macro."""
+        with self._lock, self._macros.made():
+            try:
+                self._macros.create(entry)
+            except duckdb.Error as error:
+                raise SqlError(str(error).partition("Error: ")[2].split("\n\nLINE ")[0]) from error
+            finally:
+                self._macros.drop(entry)
+
+    def check_syntax(self, sql: str) -> None:
+        """Raises ``SqlError`` with DuckDB's reason and the place if it does not parse."""
+        with self._lock:
+            try:
+                self._connection.extract_statements(sql)
+            except duckdb.Error as error:
+                raise SqlError(str(error).partition("Error: ")[2]) from error
+
     def _bind(self, sql: str, parameters: Parameters) -> BoundStatement:
         statement = parse_one(self._syntax, self._connection, sql)
         known = frozenset(name.lower() for name in self._catalog.names())
-        named = {table_path(node)[-1].lower() for node in table_references(statement)}
-        entries = cte_names(statement)
-        refuse_unsupported(statement, sql, known | entries)
+        rewriting = Rewriting(self._syntax, sql, statement)
+        expansion = self._expand(rewriting, known)
+        tree = rewriting.tree
+        named = {table_path(node)[-1].lower() for node in table_references(tree)}
+        entries = cte_names(tree)
+        functions = TableFunctions(self._connection, self._catalog.macros())
+        refuse_unsupported(tree, sql, known | entries, functions)
         values = match_parameters(statement, parameters)
         references = FileReferences(sql, known | entries, values)
-        rewriting = Rewriting(self._syntax, sql, statement)
         rewriting.apply(references.change)
-        tables = self._tables(known.intersection(named), references)
-        hidden = _column_names(statement, tables.values())
+        tables = self._tables(known.intersection(named), references, expansion.renamed)
+        hidden = _column_names(tree, tables.values())
         clock = Clock(self._connection, self._syntax)
         literals = Literals(self._connection)
         rewriting.inline({n: literals.of(v, n) for n, v in values.items()})
         rewriting.apply(lambda node: clock.pin(node, sql, hidden))
-        text = rewriting.text()
         self._shadow.ensure(tables.values(), named | entries)
-        return self._bound(text, tables, rewriting, hidden)
+        rewriting.apply(lambda node: described(self._connection, self._syntax, node))
+        with self._macros.made() if expansion.misfits else nullcontext():
+            return self._bound(rewriting.text(), _read(rewriting.tree, tables), rewriting, hidden)
+
+    def _expand(self, rewriting: Rewriting, known: frozenset[str]) -> Expansion:
+        """Write out what asks about the catalog, then views and macros."""
+        views = self._catalog.views()
+        names = [*self._catalog.names(), *(view.name for view in views.values())]
+        rewriting.apply(Shows(self._syntax, names, self._described).change)
+        expansion = Expansion(self._syntax, self._catalog, known)
+        rewriting.expand(expansion.of)
+        return expansion
+
+    def _described(self, name: str) -> list[tuple[str, str]]:
+        """Columns of a table or view."""
+        bound = self._bind(f"FROM {quote_identifier(name)}", None)
+        return [(column.name, column.type) for column in bound.columns]
 
     def _bound(
         self,
@@ -128,7 +170,7 @@ class Binder:
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
         except duckdb.Error as error:
             raise self._sql_error(refusal, error, text, rewriting) from error
-        statement = rewriting.original
+        statement = rewriting.tree
         ambiguous = any(clock_keyword(node, rewriting.sql) in hidden for node in walk(statement))
         return BoundStatement(
             sql=text,
@@ -140,9 +182,14 @@ class Binder:
             volatile=ambiguous or is_volatile(statement),
         )
 
-    def _tables(self, names: frozenset[str], references: FileReferences) -> dict[str, TableMeta]:
+    def _tables(
+        self, names: frozenset[str], references: FileReferences, renamed: Mapping[str, str]
+    ) -> dict[str, TableMeta]:
         catalogued = (self._catalog.get(name) for name in sorted(names))
         tables = {table.name: table for table in catalogued}
+        for name, original in renamed.items():
+            if self._catalog.has(original):
+                tables[name] = replace(self._catalog.get(original), name=name)
         for found, name in references.named.items():
             tables[name] = self._catalog.read(name, found.sources, found.options)
         return tables
@@ -188,6 +235,12 @@ def _set_timezone(connection: duckdb.DuckDBPyConnection, timezone: str) -> None:
     except duckdb.Error as error:
         reason = str(error).split("\n\nLINE ")[0]
         raise SettingError(f"timezone {timezone!r}: {reason}") from error
+
+
+def _read(tree: Node, tables: Mapping[str, TableMeta]) -> dict[str, TableMeta]:
+    """Those that the statement still names: DESCRIBE has become rows."""
+    named = {table_path(node)[-1].lower() for node in table_references(tree)}
+    return {name: table for name, table in tables.items() if name.lower() in named}
 
 
 def _column_names(statement: Node, tables: Any) -> frozenset[str]:

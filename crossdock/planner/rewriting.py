@@ -32,8 +32,22 @@ class Rewriting:
         """Replace every node for which ``change`` answers another; it sees changed children."""
         if all(change(node) is None for node in walk(self._tree)):
             return
+        self._replace(rebuilt(self._syntax, self._tree, lambda node, _: change(node)))
+
+    def expand(self, expanded: Callable[[Node], Node | None]) -> None:
+        """Take what ``expanded`` makes of the whole tree; None: nothing."""
+        tree = expanded(self._tree)
+        if tree is not None:
+            self._replace(tree)
+
+    def _replace(self, tree: Node) -> None:
         self._changed = True
-        self._tree = self._rebuilt(self._tree, change)
+        self._tree = tree
+
+    @property
+    def tree(self) -> Node:
+        """The statement as it is now."""
+        return self._tree
 
     def inline(self, literals: Mapping[str, str]) -> None:
         """Replace parameters by the SQL texts of their values."""
@@ -67,29 +81,36 @@ class Rewriting:
             try:
                 found = found[key]
             except (KeyError, IndexError, TypeError):
-                return None
+                return origin  # inside what took its place
             if isinstance(found, dict):
-                origin = position_of(found)
+                origin = position_of(found) or origin
         return origin
 
-    def _rebuilt(self, root: Any, change: Change) -> Any:
-        if isinstance(root, list):
-            return [self._rebuilt(item, change) for item in root]
-        if not isinstance(root, dict):
-            return root
-        node = {key: self._rebuilt(value, change) for key, value in root.items()}
-        if "select_list" in root:
-            pairs = zip(node["select_list"], root["select_list"], strict=True)
-            node["select_list"] = [self._named(new, old) for new, old in pairs]
-        changed = change(node)
-        return node if changed is None else _kept(node) | changed
 
-    def _named(self, item: Node, before: Node) -> Node:
-        if item == before or before.get("alias") or _spreads(before):
-            return item
-        if before.get("class") == "COLUMN_REF":
-            return {**item, "alias": before["column_names"][-1]}
-        return {**item, "alias": self._syntax.expression_text(before)}
+def rebuilt(syntax: Syntax, root: Any, change: Callable[[Node, Node], Node | None]) -> Any:
+    """A copy in which every node for which ``change`` answers another is that other.
+
+    ``change`` sees a node with its children changed, and the node itself as it was. A select item
+    that was changed and had no alias keeps the name DuckDB gave it.
+    """
+    if isinstance(root, list):
+        return [rebuilt(syntax, item, change) for item in root]
+    if not isinstance(root, dict):
+        return root
+    node = {key: rebuilt(syntax, value, change) for key, value in root.items()}
+    if "select_list" in root:
+        pairs = zip(node["select_list"], root["select_list"], strict=True)
+        node["select_list"] = [_named(syntax, new, old) for new, old in pairs]
+    changed = change(node, root)
+    return node if changed is None else _kept(node) | changed
+
+
+def _named(syntax: Syntax, item: Node, before: Node) -> Node:
+    if item == before or before.get("alias") or _spreads(before):
+        return item
+    if before.get("class") == "COLUMN_REF":
+        return {**item, "alias": before["column_names"][-1]}
+    return {**item, "alias": syntax.expression_text(before)}
 
 
 def _spreads(item: Node) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 import duckdb
 
 from crossdock.errors import SqlError
+from crossdock.planner.definitions import read_change
 from crossdock.planner.sql_errors import EngineError, Position, sql_error
 from crossdock.planner.syntax import Node, Syntax, table_path, walk
 
@@ -32,11 +34,6 @@ _SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "system", "temp
 _SYSTEM_PREFIXES = ("duckdb_", "pg_", "sqlite_", "pragma_")
 
 _TABLES_HINT = "name tables with `crossdock tables add` or connect(tables=...)"
-_SHOWN = {
-    "DESCRIBE": "see a table's columns with `crossdock tables describe`",
-    "SHOW": "list tables with `crossdock tables list`",
-    "SUMMARIZE": "write the aggregates you need as a SELECT",
-}
 _ADVICE = {
     "ALTER": _TABLES_HINT,
     "ATTACH": "databases cannot be attached; only Parquet is read for now",
@@ -89,6 +86,8 @@ def _several(count: int) -> SqlError:
 
 
 def _not_a_query(connection: duckdb.DuckDBPyConnection, sql: str, error: EngineError) -> SqlError:
+    if read_change(sql) is not None:
+        return SqlError("the statement only changes the catalog: it has no plan; execute it")
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error:  # what stopped the parser stops this too: its reason is the better one
@@ -114,7 +113,28 @@ def _verb(sql: str, kind: str) -> str:
     return kind.replace("_", " ") if word == "WITH" else word
 
 
-def refuse_unsupported(statement: Node, sql: str, known: frozenset[str]) -> None:
+class TableFunctions:
+    """Which table functions there are: DuckDB's own, and the catalog's macros."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, macros: Container[str]) -> None:
+        self._connection = connection
+        self._macros = macros
+
+    def are_dangerous(self, name: str) -> bool:
+        """Whether DuckDB would find a function that may look at more than the catalog's tables."""
+        if name in TABLE_FUNCTIONS or name in PARQUET_FUNCTIONS or name in self._macros:
+            return False
+        found = self._connection.execute(
+            "SELECT 1 FROM duckdb_functions() WHERE lower(function_name) = $1 "
+            "AND function_type IN ('table', 'pragma', 'table_macro') LIMIT 1",
+            [name],
+        ).fetchall()
+        return bool(found) or name.startswith(_FILE_FUNCTION_PREFIXES)
+
+
+def refuse_unsupported(
+    statement: Node, sql: str, known: frozenset[str], functions: TableFunctions
+) -> None:
     """Refuse what would read outside Parquet tables, or the planner's own state.
 
     ``known`` are lower-case names that tables and WITH entries may have.
@@ -124,20 +144,10 @@ def refuse_unsupported(statement: Node, sql: str, known: frozenset[str]) -> None
     """
     for node in walk(statement):
         kind = node.get("type")
-        if kind == "SHOW_REF":
-            word = _show_word(node)
-            raise SqlError(f"{word} is not supported yet: {_SHOWN[word]}")
         if kind == "TABLE_FUNCTION":
-            _refuse_function(node, sql)
+            _refuse_function(node, sql, functions)
         if kind == "BASE_TABLE":
             _refuse_system_table(node, sql, known)
-
-
-def _show_word(node: Node) -> str:
-    kind = str(node.get("show_type", "DESCRIBE"))
-    if kind == "SUMMARY":
-        return "SUMMARIZE"
-    return "SHOW" if kind.startswith("SHOW") else "DESCRIBE"
 
 
 def position_of(node: Node) -> Position | None:
@@ -146,11 +156,11 @@ def position_of(node: Node) -> Position | None:
     return Position(node["query_location"], node.get("query_location_length", 1))
 
 
-def _refuse_function(node: Node, sql: str) -> None:
+def _refuse_function(node: Node, sql: str, functions: TableFunctions) -> None:
     name = str(node["function"]["qualified_name"]["path"][-1])
     bare = name.lower()
-    if bare in TABLE_FUNCTIONS or bare in PARQUET_FUNCTIONS:
-        return
+    if not functions.are_dangerous(bare):
+        return  # if there is no such function, DuckDB says so
     if bare.startswith(_FILE_FUNCTION_PREFIXES):
         reason = f"{name}() is not available: only Parquet is read for now, by read_parquet()"
     else:
@@ -164,5 +174,5 @@ def _refuse_system_table(node: Node, sql: str, known: frozenset[str]) -> None:
         return
     if _SYSTEM_SCHEMAS.intersection(qualifiers) or name.startswith(_SYSTEM_PREFIXES):
         written = ".".join(table_path(node))
-        reason = f"the system view {written} is not available; {_SHOWN['SHOW']}"
+        reason = f"the system view {written} is not available; SHOW TABLES lists tables"
         raise sql_error(reason, sql, position_of(node))
