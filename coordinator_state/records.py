@@ -128,6 +128,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     depth: int = 0  # 0 reads only tables; else 1 + the deepest upstream stage
     upstream: tuple[StageId, ...] = ()
     tasks: int = 1  # sealed number of logical tasks
+    prefix_limit: int = 0  # > 0: the first tasks that make so many rows together are enough
     generation: int = 0  # of the shuffles this stage writes
     admitted: int = 0  # tasks whose claim order is below this may be claimed
     desired: int = 0  # workers wanted for this stage

@@ -92,6 +92,7 @@ def stage_records(query_id: QueryId, plan: StagePlan) -> tuple[StageRecord, ...]
             depth=plan.depth(stage.stage),
             upstream=tuple(StageId(u) for u in plan.upstream(stage.stage)),
             tasks=stage.tasks,
+            prefix_limit=plan.prefix_limit(stage.stage),
         )
         for stage in plan.stages
     )

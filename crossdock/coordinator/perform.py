@@ -42,6 +42,7 @@ from crossdock.scheduler.instructions import (
     RerunProducer,
     ResetStages,
     SetCapacity,
+    SkipStage,
     Sweep,
     Tick,
 )
@@ -129,7 +130,7 @@ class Performer:
                 return self._compound(scene, what)
             case EndQuery() | FinishQuery() | Sweep() | Close():
                 return self._end(scene, what)
-            case ActivateStage() | CompleteStage() | SetCapacity() | OfferAgain():
+            case ActivateStage() | CompleteStage() | SkipStage() | SetCapacity() | OfferAgain():
                 return self._stage(scene, what)
             case DrainWorker(worker):
                 self._store.drain_worker(scene.query_id, worker.worker_id)
@@ -148,7 +149,9 @@ class Performer:
                 return Outcome.QUIET
 
     def _stage(
-        self, scene: Scene, what: ActivateStage | CompleteStage | SetCapacity | OfferAgain
+        self,
+        scene: Scene,
+        what: ActivateStage | CompleteStage | SkipStage | SetCapacity | OfferAgain,
     ) -> Outcome:
         match what:
             case ActivateStage(stage):
@@ -156,6 +159,9 @@ class Performer:
                 return Outcome.MOVED
             case CompleteStage(stage):
                 self._store.complete_stage(scene.query_id, stage)
+                return Outcome.MOVED
+            case SkipStage(stage):
+                self._store.skip_stage(scene.query_id, stage)
                 return Outcome.MOVED
             case SetCapacity(stage, admitted, desired):
                 self._store.set_capacity(scene.query_id, stage, admitted=admitted, desired=desired)

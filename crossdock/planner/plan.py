@@ -130,6 +130,15 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         feeding = [e.producer for e in self.edges if e.consumer == stage]
         return 1 + max(map(self.depth, feeding)) if feeding else 0
 
+    def prefix_limit(self, stage: int) -> int:
+        """> 0: the first tasks of ``stage`` that make so many rows together are all its reader
+        wants. Only where one task reads all of it: two readers would not know the same rows.
+        """
+        edges = [e for e in self.edges if e.producer == stage]
+        if len(edges) != 1 or edges[0].mode is not ShuffleMode.GATHER:
+            return 0
+        return self.stages[stage].prefix_limit
+
     def upstream(self, stage: int) -> tuple[int, ...]:
         """Stages that feed ``stage`` directly, ascending."""
         return tuple(sorted({e.producer for e in self.edges if e.consumer == stage}))

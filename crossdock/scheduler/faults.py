@@ -142,7 +142,7 @@ def _forgotten(s: Snapshot, stage: StageRecord, task: TaskRecord, now: float) ->
 
 
 def _starving(s: Snapshot, stage: StageRecord) -> bool:
-    above = [s.by_stage[up] for up in s.ancestors(stage.stage)]
+    above = [s.by_stage[up] for up in s.awaited(stage.stage)]
     return any(
         s.untouched(up) or any(t.status is TaskStatus.PENDING for t in s.tasks.get(up.stage, ()))
         for up in above
@@ -150,7 +150,7 @@ def _starving(s: Snapshot, stage: StageRecord) -> bool:
     )
 
 
-def lost_producers(s: Snapshot) -> Iterator[RerunProducer]:
+def lost_producers(s: Snapshot) -> Iterator[RerunProducer | ResetStages]:
     """Run committed attempts again whose objects consumers report lost."""
     seen: set[tuple[StageId, int, int]] = set()
     for reporter in _reporters(s):
@@ -161,7 +161,10 @@ def lost_producers(s: Snapshot) -> Iterator[RerunProducer]:
         stage, index, attempt = named
         producer = s.tasks[stage][index]
         if producer.status is TaskStatus.COMMITTED and producer.attempt == attempt:
-            yield _rerun(s, producer, reporter.error or ErrorRecord(kind="", message=""))
+            if s.by_stage[stage].status is StageStatus.SKIPPED:
+                yield _restart_skipped(s, stage)
+            else:
+                yield _rerun(s, producer, reporter.error or ErrorRecord(kind="", message=""))
 
 
 def _reporters(s: Snapshot) -> Iterator[TaskRecord]:
@@ -188,6 +191,16 @@ def _rerun(s: Snapshot, producer: TaskRecord, error: ErrorRecord) -> RerunProduc
         # A running consumer may have read the old attempt and would mix it with the new one.
         fence=() if bound else running,
     )
+
+
+def _restart_skipped(s: Snapshot, stage: StageId) -> ResetStages:
+    """A stage that was stopped early has no task left to run again: it starts anew, and so does
+    what was skipped upstream of it, and all that read any of them.
+    """
+    above = {up for up in s.ancestors(stage) if s.by_stage[up].status is StageStatus.SKIPPED}
+    roots = above | {stage}
+    reset = tuple(x.stage for x in s.stages if x.stage in roots or roots & s.ancestors(x.stage))
+    return ResetStages(stage, s.by_stage[stage].generation, reset)
 
 
 def stale_bindings(s: Snapshot, stage: StageRecord) -> StageId | None:

@@ -30,6 +30,13 @@ class CompleteStage:
 
 
 @dataclass(frozen=True, slots=True)
+class SkipStage:
+    """Nobody needs more of its output: every reader has committed, or is skipped itself."""
+
+    stage: StageId
+
+
+@dataclass(frozen=True, slots=True)
 class SetCapacity:
     stage: StageId
     admitted: int
@@ -140,6 +147,7 @@ Instruction = (
     PrepareQueues
     | ActivateStage
     | CompleteStage
+    | SkipStage
     | SetCapacity
     | LaunchWorkers
     | DrainWorker

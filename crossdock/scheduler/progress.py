@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator_state.ids import StageId
 from coordinator_state.records import StageRecord, StageStatus, TaskStatus
 from crossdock.scheduler.faults import reset_after, stale_bindings
 from crossdock.scheduler.instructions import (
@@ -12,6 +13,7 @@ from crossdock.scheduler.instructions import (
     FinishQuery,
     Instruction,
     PrepareQueues,
+    SkipStage,
 )
 from crossdock.scheduler.snapshot import DONE, Snapshot
 
@@ -43,9 +45,37 @@ def seems_complete(s: Snapshot, stage: StageRecord) -> bool:
     )
 
 
+def early_stops(s: Snapshot) -> tuple[StageId, ...]:
+    """Unfinished stages whose output nobody needs any more, readers before what they read.
+
+    It follows from nothing but *committed* readers: one that is merely on its way may fail, and
+    want rows again.
+    """
+    unneeded = {x.stage for x in s.stages if x.status is StageStatus.SKIPPED}
+    found = []
+    for stage in reversed(s.stages):
+        readers = s.consumers[stage.stage]
+        if stage.status in DONE or not readers or seems_complete(s, stage):
+            continue
+        if all(reader in unneeded or _had_enough(s, stage, reader) for reader in readers):
+            unneeded.add(stage.stage)
+            found.append(stage.stage)
+    return tuple(found)
+
+
+def _had_enough(s: Snapshot, stage: StageRecord, reader: StageId) -> bool:
+    """Every task of the reader committed, with rows of ``stage`` that still stand."""
+    record = s.by_stage[reader]
+    if not stage.prefix_limit:
+        return False
+    return seems_complete(s, record) and stale_bindings(s, record) is None
+
+
 def completions(s: Snapshot) -> Iterator[Instruction]:
     """Complete stages in plan order; when the last one is, the query has its result."""
-    done = {x.stage for x in s.stages if x.status in DONE}
+    stopped = early_stops(s)
+    yield from (SkipStage(stage) for stage in stopped)
+    done = {x.stage for x in s.stages if x.status in DONE}.union(stopped)
     for stage in s.stages:
         if not seems_complete(s, stage) or not done.issuperset(stage.upstream):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -75,16 +75,49 @@ class Snapshot:
         return (s for s in self.stages if s.status is StageStatus.ACTIVE)
 
     def ready(self, stage: StageRecord) -> bool:
-        """Every stage it reads is complete."""
-        return all(self.by_stage[u].status in DONE for u in stage.upstream)
+        """Every stage it reads is complete, or has made as many rows as it may want."""
+        return not any(self._waits_for(up) for up in stage.upstream)
+
+    def _waits_for(self, up: StageId) -> bool:
+        """A reader of ``up`` still waits for tasks of it."""
+        stage = self.by_stage[up]
+        return stage.status not in DONE and self.needed(stage) > self._leading(stage)
+
+    def needed(self, stage: StageRecord) -> int:
+        """How many tasks, from the first one on, surely suffice its readers: all, but for a limit.
+
+        Counted on rows that are committed; what runs or waits before them is needed all the same,
+        because readers take the first tasks in order.
+        """
+        if not stage.prefix_limit:
+            return stage.tasks
+        rows = 0
+        for task in self.tasks.get(stage.stage, ()):
+            rows += task.commit.rows_out if task.commit is not None else 0
+            if rows >= stage.prefix_limit:
+                return task.index + 1
+        return stage.tasks
+
+    def _leading(self, stage: StageRecord) -> int:
+        """How many tasks, from the first one on, are committed without a gap."""
+        tasks = self.tasks.get(stage.stage, ())
+        gap = (t.index for t in tasks if t.status is not TaskStatus.COMMITTED)
+        return next(gap, len(tasks))
 
     def ancestors(self, stage: StageId) -> frozenset[StageId]:
         """Stages upstream at any distance."""
+        return self._upstream(stage, lambda up: True)
+
+    def awaited(self, stage: StageId) -> frozenset[StageId]:
+        """Stages upstream, at any distance, whose tasks it still waits for."""
+        return self._upstream(stage, self._waits_for)
+
+    def _upstream(self, stage: StageId, counts: Callable[[StageId], bool]) -> frozenset[StageId]:
         found: set[StageId] = set()
         todo = list(self.by_stage[stage].upstream)
         while todo:
             one = todo.pop()
-            if one not in found:
+            if one not in found and counts(one):
                 found.add(one)
                 todo.extend(self.by_stage[one].upstream)
         return frozenset(found)
@@ -100,7 +133,8 @@ class Snapshot:
         tasks = self.tasks.get(stage.stage)
         if tasks is None:
             return stage.tasks
-        return sum(t.status in (TaskStatus.PENDING, TaskStatus.RUNNING) for t in tasks)
+        wanted = tasks[: self.needed(stage)]
+        return sum(t.status in (TaskStatus.PENDING, TaskStatus.RUNNING) for t in wanted)
 
     def untouched(self, stage: StageRecord) -> bool:
         """No task of the stage was ever on offer, so all of them are PENDING, read or not."""

@@ -93,6 +93,7 @@ class Collector:
         exchange: str = "s3qs",
         patience: float = 2.0,
         on_wait: Callable[[], None] = lambda: None,
+        on_missing: Callable[[], None] = lambda: None,
         observer: Callable[[Event], None] = lambda event: None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -101,20 +102,24 @@ class Collector:
         """``folder`` is the attempt's own and is deleted by ``Collected.discard``.
 
         ``patience`` (seconds): after so long without a new section the table is read again.
-        ``on_wait`` is called about every second and before each wait; what it raises ends the
-        collection. ``observer`` is called from several threads.
+        ``on_wait`` is called about every second and before each wait, ``on_missing`` too while not
+        all producers are known; what they raise ends the collection. ``observer`` is called from
+        several threads.
         """
         edges = [edge for edge in plan.edges if edge.consumer == stage]
         producers = {edge.producer: plan.stages[edge.producer].tasks for edge in edges}
-        self._inbox = Inbox(str(task.query_id), task.index, edges, producers)
+        enough = {each: plan.prefix_limit(each) for each in producers}
+        self._inbox = Inbox(str(task.query_id), task.index, edges, producers, enough)
         self._task = task
         self._queues = None if exchange == "batch" else queues
-        self._queue = layout.queue_name(task.query_id, stage, task.generation, task.index)
+        # A task keeps its queue through all generations: attempts tell old envelopes from new.
+        self._queue = layout.queue_name(task.query_id, stage, 0, task.index)
         self._store = store
         self._objects = objects
         self._folder = folder
         self._patience = patience
         self._on_wait = on_wait
+        self._on_missing = on_missing
         self._observer = observer
         self._monotonic = monotonic
         self._sleep = sleep
@@ -139,9 +144,11 @@ class Collector:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         pool.shutdown()
+        bound = self._inbox.bound
+        used = frozenset(AttemptId(*each) for each in bound)
         return Collected(
-            files={edge.edge: self._in_order(edge.edge) for edge in self._inbox.edges},
-            bound=tuple((StageId(stage), i, a) for stage, i, a in self._inbox.bound),
+            files={edge.edge: self._in_order(edge.edge, used) for edge in self._inbox.edges},
+            bound=tuple((StageId(stage), i, a) for stage, i, a in bound),
             rows_in=self._rows,
             bytes_in=self._bytes,
             counts=self._inbox.counts,
@@ -171,7 +178,9 @@ class Collector:
             left = last_new + patience - self._monotonic()
             if self._inbox.complete:
                 wait(self._fetches, timeout=LONGEST_WAIT, return_when=FIRST_COMPLETED)
-            elif left <= 0:
+                continue
+            self._on_missing()
+            if left <= 0:
                 found = self._heal(pool)
                 patience = self._patience if found else self._longer(patience)
                 last_new = self._monotonic()
@@ -297,6 +306,6 @@ class Collector:
         name = f"{wanted.edge}-{producer.index}-{producer.attempt}-{wanted.sequence}.parquet"
         return self._folder / name
 
-    def _in_order(self, edge: int) -> tuple[Path, ...]:
+    def _in_order(self, edge: int, used: frozenset[AttemptId]) -> tuple[Path, ...]:
         files = self._files.get(edge, {})
-        return tuple(files[key] for key in sorted(files))
+        return tuple(files[key] for key in sorted(files) if key[0] in used)

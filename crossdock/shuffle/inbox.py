@@ -6,7 +6,7 @@ attempt's sections are. Every fact may come twice, late, or in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator_state.records import Commit, TaskRecord, TaskStatus
@@ -51,6 +51,7 @@ class _Producer:
     #: Per edge: how many DATA entries there are (None: not told yet), and which were accepted.
     counts: dict[int, int | None]
     accepted: dict[int, set[int]]
+    rows: int = 0  # in the sections accepted
 
     @property
     def complete(self) -> bool:
@@ -64,26 +65,45 @@ class _Producer:
 class Inbox:
     """The inputs of consumer task ``index``: ``edges`` are its inbound ones, ``producers`` the
     number of tasks of each upstream stage.
+
+    Of a stage with an entry in ``enough`` the first tasks that have so many rows together are all
+    that is wanted. First by number, not by time: which rows are used then depends on nothing else.
     """
 
     query: str
     index: int
     edges: Sequence[Edge]
     producers: dict[int, int]
+    enough: Mapping[int, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     _bound: dict[tuple[int, int], _Producer] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
-        """Every producer has ended and every entry it counted was accepted."""
-        return len(self._bound) == sum(self.producers.values()) and all(
-            producer.complete for producer in self._bound.values()
-        )
+        """Every producer that is wanted has ended and every entry it counted was accepted."""
+        return all(self._used(stage) is not None for stage in self.producers)
 
     @property
     def bound(self) -> tuple[tuple[int, int, int], ...]:
-        """(stage, index, attempt) of every producer used."""
-        return tuple((*key, self._bound[key].attempt) for key in sorted(self._bound))
+        """(stage, index, attempt) of every producer used, once the inbox is complete."""
+        used = {stage: self._used(stage) or 0 for stage in self.producers}
+        return tuple(
+            (stage, index, self._bound[stage, index].attempt)
+            for stage, index in sorted(self._bound)
+            if index < used[stage]
+        )
+
+    def _used(self, stage: int) -> int | None:
+        """How many tasks of ``stage``, from the first one on, are the input; None: not here yet."""
+        rows, enough = 0, self.enough.get(stage, 0)
+        for index in range(self.producers[stage]):
+            producer = self._bound.get((stage, index))
+            if producer is None or not producer.complete:
+                return None
+            rows += producer.rows
+            if enough and rows >= enough:
+                return index + 1
+        return self.producers[stage]
 
     def knows(self, envelope: Envelope) -> bool:
         """Whether the envelope can be judged without asking the table again."""
@@ -142,11 +162,13 @@ class Inbox:
             if edge.producer != attempt.stage:
                 continue
             mine = sections.get((edge.edge, partition_of(edge, self.index)), [])
-            wanted += [
+            new = [
                 _wanted(producer, attempt, edge.edge, sequence, entry)
                 for sequence, entry in enumerate(mine)
                 if sequence not in producer.accepted[edge.edge]
             ]
+            wanted += new
+            producer.rows += sum(each.entry.rows for each in new)
             producer.counts[edge.edge] = len(mine)
             producer.accepted[edge.edge] = set(range(len(mine)))
         self.counts.healed += len(wanted)
@@ -162,8 +184,7 @@ class Inbox:
 
     def unfinished_stages(self) -> list[int]:
         """Upstream stages of which something is missing: a binding, a count or a section."""
-        done = [stage for (stage, _), producer in self._bound.items() if producer.complete]
-        return [s for s, tasks in sorted(self.producers.items()) if done.count(s) < tasks]
+        return [stage for stage in sorted(self.producers) if self._used(stage) is None]
 
     def forget(self) -> None:
         """Start again from nothing."""
@@ -192,6 +213,7 @@ class Inbox:
                 self.counts.duplicates += 1
             else:
                 producer.accepted[edge].add(entry.sequence)
+                producer.rows += entry.rows
                 section = IndexEntry(
                     edge=edge,
                     partition=0,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 
 from coordinator_state.errors import NotFound, Refused, StoreUnavailable
-from coordinator_state.ids import Nonce, QueryId, WorkerId
+from coordinator_state.ids import Nonce, QueryId, StageId, WorkerId
 from coordinator_state.records import (
     QueryRecord,
     QueryStatus,
@@ -139,6 +140,7 @@ class _Run:
         self._executor = tools.make_executor(self._folder)
         self._ends = tools.clock.monotonic() + tools.habits.life_seconds
         self._reported = tools.clock.monotonic()
+        self._rows: Counter[StageId] = Counter()  # committed by this run
         self.unfit = ""  # kind of the error after which this process should end
 
     def usage(self) -> Mapping[str, int]:
@@ -187,7 +189,7 @@ class _Run:
         tools = self._tools
         stages = tools.store.stages(self.query.query_id)
         for stage in sorted(stages, key=lambda s: (s.depth, s.stage)):
-            if not _offers(stage):
+            if not (_offers(stage) and self._wants(stage)):
                 continue
             task = tools.store.claim_task(
                 self.query.query_id,
@@ -199,6 +201,15 @@ class _Run:
             if task is not None:
                 return task
         return None
+
+    def _wants(self, stage: StageRecord) -> bool:
+        """False: what is left of the stage is beyond a limit, as far as anybody can tell.
+
+        The coordinator says so by wanting no workers for it; this worker's own rows say it sooner.
+        """
+        if not stage.prefix_limit or stage.offers:
+            return True
+        return stage.desired > 0 and self._rows[stage.stage] < stage.prefix_limit
 
     def _serve(self, task: TaskRecord) -> bool:
         """Run one attempt. False: this worker should go."""
@@ -216,7 +227,7 @@ class _Run:
         )
         try:
             with heartbeat:
-                Attempt(
+                commit = Attempt(
                     self._tools,
                     self.query,
                     self._plan,
@@ -228,6 +239,7 @@ class _Run:
                 ).run()
         except Exception as error:  # noqa: BLE001 - every error becomes the task's record
             return self._settle(task, heartbeat.reason or error)
+        self._rows[task.stage] += commit.rows_out
         return self._report()
 
     def _settle(self, task: TaskRecord, error: Exception) -> bool:

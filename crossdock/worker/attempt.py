@@ -54,8 +54,8 @@ class Attempt:
         self._key = ""  # of an object that this attempt may have to remove again
         self._sent = False  # a commit was sent: it may land later
 
-    def run(self) -> None:
-        """To the commit and the messages that announce it."""
+    def run(self) -> Commit:
+        """To the commit, which is returned, and the messages that announce it."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         output: TaskOutput | None = None
@@ -63,7 +63,7 @@ class Attempt:
             collected = self._collect()
             output = self._run_fragment(collected)
             written = self._write(output)
-            self._commit(collected, output, written)
+            return self._commit(collected, output, written)
         except Exception as error:
             self._take_back(error)
             raise
@@ -102,10 +102,6 @@ class Attempt:
             monotonic=self._tools.clock.monotonic,
         )
 
-        def on_wait() -> None:
-            self._heartbeat.check()
-            starvation.check()
-
         tools = self._tools
         collector = Collector(
             self._plan,
@@ -117,7 +113,8 @@ class Attempt:
             folder=self._folder / "in",
             exchange=self._query.exchange,
             patience=tools.habits.input_patience,
-            on_wait=on_wait,
+            on_wait=self._heartbeat.check,
+            on_missing=starvation.check,
             observer=lambda event: tools.observer(event.step.value, self._task),
             monotonic=tools.clock.monotonic,
             sleep=tools.clock.sleep,
@@ -172,7 +169,7 @@ class Attempt:
                 raise
         return Commit(object_key=key, size=size, checksum=checksum)
 
-    def _commit(self, collected: Collected | None, output: TaskOutput, written: Commit) -> None:
+    def _commit(self, collected: Collected | None, output: TaskOutput, written: Commit) -> Commit:
         self._step("commit", "written")
         commit = Commit(
             object_key=written.object_key,
@@ -193,6 +190,7 @@ class Attempt:
         self._tools.observer("committed", self._task)
         self._publish(written.object_key)
         self._tools.control.notify(self._task.query_id)
+        return commit
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(StoreUnavailable),
