@@ -294,7 +294,11 @@ class Runs:
             used[(run.stage, run.index)].add(number)
             for numbers in run.reads.values():
                 todo.extend(numbers)
-        return [f"task {task}: runs {sorted(numbers)}" for task, numbers in used.items() if len(numbers) > 1]
+        return [
+            f"task {task}: runs {sorted(numbers)}"
+            for task, numbers in used.items()
+            if len(numbers) > 1
+        ]
 
 
 _DECODE = msgspec.msgpack.Decoder(Section).decode
@@ -308,7 +312,9 @@ def read_section(data: bytes) -> Section:
 class SimulatedExecutor:
     """Runs fragments over small rows (in place of ``executor.Executor``)."""
 
-    def __init__(self, folder: Path, kernel: Kernel, weather: Weather, runs: Runs, query: str) -> None:
+    def __init__(
+        self, folder: Path, kernel: Kernel, weather: Weather, runs: Runs, query: str
+    ) -> None:
         self._folder = folder
         self._kernel = kernel
         self._weather = weather
@@ -365,7 +371,9 @@ class SimulatedExecutor:
             if interrupt.fired:
                 raise FragmentInterrupted("the fragment was stopped")
         if weather.chance(Rate.FRAGMENT_FAILS):
-            raise FragmentFailed(ErrorRecord(kind="InputError", message="by chance", retryable=True))
+            raise FragmentFailed(
+                ErrorRecord(kind="InputError", message="by chance", retryable=True)
+            )
         if weather.chance(Rate.FRAGMENT_DIES):
             process_of().kill()
             process_of()
@@ -401,7 +409,8 @@ class SimulatedExecutor:
                 mine = [
                     row
                     for row in rows
-                    if edge.mode is not HASH or row[0] * 2654435761 % 97 % edge.partitions == partition
+                    if edge.mode is not HASH
+                    or row[0] * 2654435761 % 97 % edge.partitions == partition
                 ]
                 sections.append(self._section(folder, edge.edge, partition, mine, number, salt))
         return TaskOutput(

@@ -151,29 +151,27 @@ class Kernel:
     def run(self, until: float, *, stop: Callable[[], bool] = lambda: False) -> None:
         """Go on until that moment, until nobody is due, or until ``stop`` says so."""
         due = self._due
-        while due and not stop():
+        while not stop():
+            if not due or due[0][0] > until:
+                self.now = max(self.now, until)
+                return
             at, tie, number, what, token = heappop(due)
-            if at > until:
-                heappush(due, (at, tie, number, what, token))
-                break
             self.now = max(self.now, at)
             self.steps += 1
             if self.steps > MAX_STEPS:
                 raise Stuck(f"{MAX_STEPS} steps and no end")
             if not isinstance(what, Fiber):
                 what()
-                continue
-            if what.dead or token != what.token:
-                continue
-            process = what.process
-            if process.alive and process.frozen_until > self.now:
-                heappush(due, (process.frozen_until, tie, number, what, token))
-                continue
-            what.token += 1
-            what.switch()
-        else:
+            elif not what.dead and token == what.token:
+                self._resume(what, tie, number)
+
+    def _resume(self, fiber: Fiber, tie: float, number: int) -> None:
+        process = fiber.process
+        if process.alive and process.frozen_until > self.now:
+            heappush(self._due, (process.frozen_until, tie, number, fiber, fiber.token))
             return
-        self.now = max(self.now, until)
+        fiber.token += 1
+        fiber.switch()
 
     def close(self) -> None:
         """Unwind every fiber that is left."""

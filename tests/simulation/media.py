@@ -28,6 +28,13 @@ class Calls:
     def __init__(self, kernel: Kernel, weather: Weather) -> None:
         self.kernel = kernel
         self.weather = weather
+        self.bodies: list[bytes] = []  # every message sent: strays are drawn from them
+
+    def stray(self) -> bytes:
+        """A message of another shuffle, or of no shuffle at all."""
+        if not self.bodies or self.kernel.random.random() < 0.2:
+            return b'{"protocol": 99}'
+        return self.kernel.random.choice(self.bodies)
 
     def __call__(
         self,
@@ -137,7 +144,6 @@ class QueueTwin:
         self._visibility = visibility
         self._queues: dict[str, _Queue] = {}
         self._receipts = count()
-        self.strays: Callable[[], bytes | None] = lambda: None
 
     def create(self, *names: str) -> None:
         for name in names:
@@ -195,8 +201,9 @@ class QueueTwin:
             for _ in range(copies):
                 late = weather.uniform(0.5, 20) if weather.chance(Rate.DELAY_MESSAGE) else 0.0
                 queue.messages.append(_Held(body, now + late))
-        if weather.chance(Rate.STRAY_MESSAGE) and (stray := self.strays()):
-            queue.messages.append(_Held(stray, now))
+        self._calls.bodies += bodies
+        if weather.chance(Rate.STRAY_MESSAGE):
+            queue.messages.append(_Held(self._calls.stray(), now))
         for fiber in queue.waiting:
             self._kernel.wake(fiber)
 
@@ -291,6 +298,10 @@ class ObjectTwin:
             del self._uploads[number]
         return len(old)
 
+    def peek(self, key: str) -> bytes:
+        """What is there, for checks. Raises ``KeyError``."""
+        return self._objects[key][0]
+
     def left(self) -> list[str]:
         return sorted(self._objects) + [f"upload {number}" for number in self._uploads]
 
@@ -340,6 +351,8 @@ class ObjectTwin:
 class FunctionTwin:
     """Lambda's asynchronous invocations: refused, late, twice, or never run."""
 
+    EVENT_AGE = 60.0  # seconds an event may wait for a free slot
+
     def __init__(
         self, calls: Calls, run: Callable[[Launch, float], None], *, concurrency: int
     ) -> None:
@@ -373,6 +386,13 @@ class FunctionTwin:
         """Start it when there is room."""
         self.waiting.append(launch)
         self.fill()
+        if launch in self.waiting:
+            self._calls.kernel.later(self.EVENT_AGE, lambda: self._expire(launch))
+
+    def _expire(self, launch: Launch) -> None:
+        if launch in self.waiting:
+            self.waiting.remove(launch)
+            self._calls.kernel.note("(functions)", f"{launch.worker_id} expired")
 
     def fill(self) -> None:
         while self.waiting and self.running < self._concurrency:
@@ -397,7 +417,9 @@ class ControlTwin:
     VISIBILITY = 30.0
     RECEIVES = 5  # then it is set aside
 
-    def __init__(self, calls: Calls, serve: Callable[[list[Any], Callable[..., None]], None]) -> None:
+    def __init__(
+        self, calls: Calls, serve: Callable[[list[Any], Callable[..., None]], None]
+    ) -> None:
         """``serve`` runs an invocation over a batch, and calls back with what failed of it."""
         self._calls = calls
         self._kernel, self._weather = calls.kernel, calls.weather

@@ -184,6 +184,7 @@ class Weather:
     def __init__(self, given: Forecast, rng: random.Random) -> None:
         self.forecast = given
         self.struck: list[str] = []
+        self.calm = False  # nothing strikes any more
         self._random = rng
         self._left = given.budget
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -193,6 +194,8 @@ class Weather:
     def strike(self, process: Process, call: str) -> Strike | None:
         """What meets this call."""
         found = None
+        if self.calm:
+            return None
         for name in (call, "any"):
             key = (process.role, name)
             if key in self._roles:
@@ -205,7 +208,7 @@ class Weather:
     def chance(self, rate: Rate) -> bool:
         """Whether this happens now."""
         probability = self.forecast.rates.get(rate, 0.0)
-        if not probability or self._random.random() >= probability:
+        if self.calm or not probability or self._random.random() >= probability:
             return False
         if rate not in _UNBOUNDED:
             if self._left <= 0:

@@ -1,0 +1,125 @@
+"""What must hold at the end of every seed, and while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator_state import schema
+from coordinator_state.dynamodb.items import attributes
+from coordinator_state.records import QueryStatus, StageStatus, TaskStatus, WorkerStatus
+from coordinator_state.transitions import STAGE_MOVES, TASK_MOVES, WORKER_MOVES
+from tests.simulation.fragments import fragment_of, oracle
+from tests.simulation.table import Item, Key
+from tests.simulation.world import Case, World, unexpected
+
+_ENDS = {status.value for status in QueryStatus if status is not QueryStatus.RUNNING}
+
+
+def _moves(table: object, states: type) -> frozenset[tuple[str, str]]:
+    pairs = {(state.value, state.value) for state in states}  # type: ignore[attr-defined]
+    for move in table.values():  # type: ignore[attr-defined]
+        if move.target is not None:
+            pairs |= {(source.value, move.target.value) for source in move.sources}
+    return frozenset(pairs)
+
+
+_ALLOWED = {
+    "task": _moves(TASK_MOVES, TaskStatus),
+    "stage": _moves(STAGE_MOVES, StageStatus),
+    "worker": _moves(WORKER_MOVES, WorkerStatus),
+}
+
+
+class Transitions:
+    """Watches every write: only along the table, attempts only up, one attempt one nonce."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.watchers.append(self)
+
+    def __call__(self, key: Key, old: Item | None, new: Item | None) -> None:
+        kind = _kind(key)
+        if kind is None or new is None or "status" not in new:
+            return
+        after = attributes(new)
+        if old is None or "status" not in old:  # there was nothing, or a draft
+            self._check_new(kind, key, after)
+            return
+        before = attributes(old)
+        pair = (str(before["status"]), str(after["status"]))
+        if kind == "query":
+            if pair[0] != pair[1] and (pair[0] != "RUNNING" or pair[1] not in _ENDS):
+                self._blame(key, f"query moved {pair}")
+        elif pair not in _ALLOWED[kind]:
+            self._blame(key, f"{kind} moved {pair}")
+        if kind == "task":
+            self._check_task(key, before, after)
+
+    def _check_new(self, kind: str, key: Key, after: dict[str, object]) -> None:
+        first = {"task": "PENDING", "stage": "WAITING", "worker": "LAUNCHING"}.get(kind, "")
+        if first and after["status"] != first:
+            self._blame(key, f"new {kind} is {after['status']}")
+
+    def _check_task(self, key: Key, before: dict, after: dict) -> None:  # type: ignore[type-arg]
+        if after["attempt"] < before["attempt"]:
+            self._blame(key, f"attempt went from {before['attempt']} to {after['attempt']}")
+        same = after["attempt"] == before["attempt"] and before["attempt"] > 0
+        if same and before["nonce"] != after["nonce"]:
+            self._blame(key, f"attempt {after['attempt']} has two owners")
+
+    def _blame(self, key: Key, what: str) -> None:
+        self._world.violations.append(f"{key[0]} {key[1]}: {what}")
+
+
+def _kind(key: Key) -> str | None:
+    if key[1] == schema.QUERY_SORT:
+        return "query"
+    if key[1].startswith(schema.STAGE_PREFIX):
+        return "stage"
+    return {"T": "task", "W": "worker"}.get(key[0][0])
+
+
+def violations(world: World) -> Iterator[str]:
+    """Everything that is wrong with a world that has run to its end."""
+    yield from world.violations
+    yield from unexpected(world.errors)
+    for case in world.cases:
+        if case.visible:
+            yield from _of_case(world, case)
+    yield from (f"left in the table: {key}" for key in world.table.items)
+    left = (*world.objects.left(), *world.made.left())
+    yield from (f"left behind: {name}" for name in left)
+
+
+def _of_case(world: World, case: Case) -> Iterator[str]:
+    record = case.record
+    name = f"query {case.query_id} ({case.plan.sql}, {case.options.exchange})"
+    if record is None:
+        yield f"{name} did not end"
+        return
+    if not case.closed_at:
+        yield f"{name} ended {record.status} and was not closed"
+    planned = next((f for f in map(fragment_of, case.plan.stages) if f.fails), None)
+    if record.status is QueryStatus.SUCCEEDED:
+        if planned is not None:
+            yield f"{name} succeeded, but stage {planned.does} always fails"
+            return
+        rows, right = sorted(case.rows or []), oracle(case.plan)
+        if rows != right:
+            yield f"{name}: rows {rows[:5]} instead of {right[:5]} ({len(rows)} for {len(right)})"
+        yield from (f"{name}: {mixed}" for mixed in world.runs.mixed(case.query_id, case.runs))
+    elif record.status is QueryStatus.FAILED:
+        kind = record.error.kind if record.error else ""
+        if not _may_fail(world, case, kind, planned.fails if planned else ""):
+            yield f"{name} failed: {record.error}"
+    elif case.cancel_at is None:
+        yield f"{name} was cancelled by nobody"
+
+
+def _may_fail(world: World, case: Case, kind: str, planned: str) -> bool:
+    """Whether the weather, or the query itself, explains that end."""
+    if planned:
+        return kind == planned or bool(world.weather.struck)
+    if kind == "Timeout":
+        return case.options.timeout_seconds is not None
+    return len(world.weather.struck) >= case.options.max_attempts

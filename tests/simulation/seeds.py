@@ -1,0 +1,87 @@
+"""From a seed to a setting, a run and its verdict."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from crossdock.settings import Exchange
+from crossdock.submit import QueryOptions
+from tests.simulation.checks import Transitions, violations
+from tests.simulation.fragments import failing, plan_of
+from tests.simulation.kernel import EPOCH, Stuck
+from tests.simulation.weather import Forecast, forecast
+from tests.simulation.world import LEASE, Case, Setting, World, simulated
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a seed ended."""
+
+    seed: int
+    wrong: tuple[str, ...]
+    story: str
+    struck: tuple[str, ...]
+    statuses: tuple[str, ...]
+    seconds: float  # virtual
+    steps: int
+    alarms: int
+
+
+def setting_of(seed: int) -> Setting:
+    rng = random.Random(f"setting {seed}")
+    cases = [_case(rng) for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+    return Setting(
+        cases=cases,
+        weather=forecast(rng),
+        concurrency=rng.choice((1, 2, 3, 4, 6)),
+        query_workers=rng.choice((1, 2, 3, 4)),
+        pool=rng.choice((0, 2, 5)),
+    )
+
+
+def _case(rng: random.Random) -> Case:
+    plan = plan_of(rng)
+    if rng.random() < 0.08:
+        plan = failing(plan, rng.randrange(len(plan.stages)), "InvalidInput")
+    options = QueryOptions(
+        exchange=rng.choice((Exchange.S3QS, Exchange.S3QS, Exchange.S3QS, Exchange.BATCH)),
+        workers=rng.choice((0, 1, 2, 3)),
+        lease_seconds=LEASE,
+        timeout_seconds=rng.choice((None, None, None, None, 15.0, 60.0)),
+    )
+    cancel_at = rng.uniform(0.0, 8.0) if rng.random() < 0.12 else None
+    return Case(plan=plan, options=options, at=rng.uniform(0, 3), cancel_at=cancel_at)
+
+
+def run_seed(seed: int, setting: Setting | None = None) -> Outcome:
+    """The seed's run; the same every time."""
+    setting = setting or setting_of(seed)
+    with simulated(seed, setting) as world:
+        Transitions(world)
+        wrong: tuple[str, ...]
+        try:
+            world.run()
+            seconds = world.kernel.now - EPOCH
+            world.finish()
+            wrong = tuple(violations(world))
+        except Stuck as stuck:
+            seconds = world.kernel.now - EPOCH
+            wrong = (str(stuck),)
+        return _outcome(seed, world, wrong, seconds)
+
+
+def _outcome(seed: int, world: World, wrong: tuple[str, ...], seconds: float) -> Outcome:
+    return Outcome(
+        seed=seed,
+        wrong=wrong,
+        story=world.kernel.story() if wrong else "",
+        struck=tuple(world.weather.struck),
+        statuses=tuple(c.record.status if c.record else "-" for c in world.cases),
+        seconds=seconds,
+        steps=world.kernel.steps,
+        alarms=world.mail.alarms,
+    )
+
+
+__all__ = ["Forecast", "Outcome", "run_seed", "setting_of"]

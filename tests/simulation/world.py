@@ -1,0 +1,444 @@
+"""One seed: a deployment of twins, a few queries at once, and whatever the weather brings.
+
+Scheduler, coordinator, control desk, worker loop, shuffle, state verbs, queue pool, launcher and
+janitor are the product's own, composed as ``crossdock.aws`` composes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import tenacity.nap
+
+from coordinator_state import schema
+from coordinator_state.dynamodb import DynamoDbStateStore
+from coordinator_state.dynamodb.items import attributes, decode
+from coordinator_state.errors import NotFound, StateError
+from coordinator_state.ids import QueryId
+from coordinator_state.records import QueryRecord, QueryStatus
+from crossdock.aws.capacity import BudgetedLauncher
+from crossdock.aws.control import ControlDesk
+from crossdock.aws.janitor import Janitor
+from crossdock.cleanup import Medium
+from crossdock.coordinator import Coordinator, Terms
+from crossdock.coordinator.perform import CONSUMER, PRODUCER
+from crossdock.errors import CrossdockError, PlatformUnavailable
+from crossdock.planner.plan import StagePlan
+from crossdock.platform.aws.control import SqsControl
+from crossdock.platform.aws.launcher import LambdaLauncher
+from crossdock.platform.aws.pool import PoolQueues
+from crossdock.platform.meter import CountingMeter
+from crossdock.platform.ports import Launch
+from crossdock.scheduler import Limits
+from crossdock.settings import Exchange
+from crossdock.submit import QueryOptions, submit
+from crossdock.worker import Habits, ProcessUnfit, Tools, Worker
+from tests.simulation.fragments import Row, Runs, SimulatedExecutor, read_section
+from tests.simulation.kernel import (
+    FiberPulse,
+    InlinePool,
+    Kernel,
+    Process,
+    VirtualClock,
+    one_by_one,
+)
+from tests.simulation.media import (
+    Calls,
+    ControlTwin,
+    FunctionTwin,
+    ObjectTwin,
+    QueueTwin,
+    SimulatedIds,
+    table_failure,
+)
+from tests.simulation.table import Item, Key, TableTwin
+from tests.simulation.weather import Forecast, Rate, Weather
+
+LEASE = 6.0
+LIFE = 90.0  # seconds after which the platform ends a worker's invocation
+LAUNCH = 15.0
+TURN = 10.0
+REVIVE = 60.0  # between two cheap rounds of the janitor
+GRACE = 300.0
+KEEP_DAYS = 0.5
+_BUILD = "simulation"
+
+
+@dataclass(slots=True)
+class Case:
+    """One query of a seed, and what became of it."""
+
+    plan: StagePlan
+    options: QueryOptions
+    at: float = 0.0  # submitted so many seconds after the start
+    cancel_at: float | None = None  # so many seconds after that
+    query_id: QueryId = QueryId("")
+    submitted_at: float = 0.0
+    visible: bool = False  # the query item was written
+    record: QueryRecord | None = None  # as it ended
+    ended_at: float = 0.0
+    closed_at: float = 0.0
+    rows: list[Row] | None = None
+    runs: list[int] = field(default_factory=list)  # that wrote the result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a seed's deployment looks like."""
+
+    cases: Sequence[Case]
+    weather: Forecast
+    concurrency: int = 4  # of the deployment
+    query_workers: int = 4
+    pool: int = 3  # queues of the stack's pool
+    max_handbacks: int = 16
+
+
+class World:
+    """Builds it, runs it to its end, keeps what the checks need."""
+
+    def __init__(self, seed: int, setting: Setting, folder: Path) -> None:
+        self.kernel = Kernel(seed)
+        self.setting = setting
+        self.cases = setting.cases
+        self.folder = folder
+        self.runs = Runs()
+        self.ids = SimulatedIds(self.kernel.random)
+        self.clock = VirtualClock(self.kernel)
+        self.weather = Weather(setting.weather, self.kernel.random)
+        self.calls = Calls(self.kernel, self.weather)
+        self.table = TableTwin(self._around, self._watch)
+        client: Any = self.table
+        self.store = DynamoDbStateStore(client, "state")
+        self.pooled, self.made = QueueTwin(self.calls), QueueTwin(self.calls)
+        self.pool = tuple(f"pool-{n}" for n in range(setting.pool))
+        for name in self.pool:
+            self.pooled.make(name)
+        self.objects = ObjectTwin(self.calls)
+        self.functions = FunctionTwin(
+            self.calls, self._start_worker, concurrency=setting.concurrency
+        )
+        self.mail = ControlTwin(self.calls, self._serve)
+        self.control = SqsControl(client_of(self.mail), "control")
+        self.violations: list[str] = []
+        self.watchers: list[Callable[[Key, Item | None, Item | None], None]] = []
+        self.errors: list[tuple[str, BaseException]] = []
+        self._desks: list[ControlDesk] = []
+        self._numbers = {"worker": 0, "coordinator": 0, "client": 0, "janitor": 0}
+        self._by_id: dict[str, Case] = {}
+
+    # -- processes -------------------------------------------------------------------------------
+    def _process(self, role: str) -> Process:
+        self._numbers[role] += 1
+        name = f"{role}-{self._numbers[role]}"
+        process = self.kernel.process(name, role, skew=self.weather.skew_of(role))
+        process.on_end = self._ended
+        return process
+
+    def _ended(self, process: Process) -> None:
+        if process.error is not None:
+            self.errors.append((process.name, process.error))
+
+    def medium(self) -> Medium:
+        queues = PoolQueues(
+            self.pooled,
+            self.made,
+            self.pool,
+            store=self.store,
+            clock=self.clock,
+            parallel=one_by_one,
+        )
+        return Medium(self.store, queues, self.objects)
+
+    def _start_worker(self, launch: Launch, delay: float) -> None:
+        process = self._process("worker")
+        kernel = self.kernel
+        medium = self.medium()
+        habits = Habits(
+            life_seconds=LIFE - 3.0,
+            reserve_seconds=15.0,
+            idle_seconds=1.0,
+            poll_seconds=0.25,
+            max_handbacks=self.setting.max_handbacks,
+        )
+        tools: Any = Tools(
+            store=self.store,
+            queues=medium.queues,
+            objects=self.objects,
+            control=self.control,
+            clock=self.clock,
+            ids=self.ids,
+            meter=CountingMeter(),
+            scratch=self.folder / process.name,
+            make_executor=lambda folder: self._executor(folder, launch),
+            wait=self.clock.sleep,
+            habits=habits,
+            pulse=FiberPulse(kernel, lambda: self.weather.chance(Rate.HEART_STOPS)),
+            pool=InlinePool,
+        )
+        kernel.note(process.name, f"starts for {launch.query_id} as {launch.worker_id}")
+        process.on_end = lambda process: self._worker_ended(process, launch)
+        kernel.start(process, lambda: Worker(tools).run(launch), delay=delay)
+        kernel.later(delay + LIFE, process.kill)
+
+    def _executor(self, folder: Path, launch: Launch) -> Any:
+        return SimulatedExecutor(folder, self.kernel, self.weather, self.runs, launch.query_id)
+
+    def _worker_ended(self, process: Process, launch: Launch) -> None:
+        self._ended(process)
+        self.functions.ended()
+        # An invocation that fails is told of, mostly; one that is cut off at its limit too.
+        failed = (
+            process.error is not None
+            or process.frozen_until > 0
+            or self.kernel.random.random() < 0.3
+        )
+        if failed and self.kernel.random.random() < 0.5:
+            body = msgspec.json.encode({"requestPayload": launch}).decode()
+            self.mail.post(body, self.weather.uniform(0.1, 3.0))
+
+    def _serve(self, records: list[Any], answer: Callable[..., None]) -> None:
+        process = self._process("coordinator")
+        desk = self._desks.pop() if self._desks else self._desk()
+
+        def run() -> None:
+            failures = desk.handle(records)["batchItemFailures"]
+            answer([one["itemIdentifier"] for one in failures])
+            self._desks.append(desk)
+
+        self.kernel.start(process, run, delay=self.weather.uniform(0.0, 0.02))
+
+    def _desk(self) -> ControlDesk:
+        functions: Any = self.functions
+        named = {PRODUCER: ("producer",), CONSUMER: ("consumer",)}
+        launcher = BudgetedLauncher(
+            LambdaLauncher(functions, named, parallel=one_by_one),
+            self.store,
+            self.clock,
+            budget=self.setting.concurrency,
+            parallel=one_by_one,
+        )
+        coordinator = Coordinator(
+            self.medium(),
+            launcher=launcher,
+            control=self.control,
+            clock=self.clock,
+            ids=self.ids,
+            limits=Limits(
+                budget=self.setting.query_workers,
+                skew=2.0,
+                capacity_seconds=86_400.0,
+                launch_losses=3 * self.setting.query_workers,
+            ),
+            terms=Terms(
+                launch_seconds=LAUNCH, life_seconds=LIFE, retention_seconds=KEEP_DAYS * 86_400.0
+            ),
+            turn_seconds=TURN,
+            room=launcher.room,
+        )
+        return ControlDesk(coordinator, parallel=one_by_one)
+
+    def _submit(self, case: Case) -> None:
+        process = self._process("client")
+        case.query_id = QueryId(self.ids.query_id())
+        self._by_id[case.query_id] = case
+        case.submitted_at = self.kernel.now
+
+        def run() -> None:
+            submit(
+                self.store,
+                self.objects,
+                case.plan,
+                case.options,
+                clock=self.clock,
+                ids=self.ids,
+                query_id=case.query_id,
+            )
+            self.control.notify(case.query_id)
+
+        self.kernel.start(process, run)
+        if case.cancel_at is not None:
+            self.kernel.later(case.cancel_at, lambda: self._cancel(case))
+
+    def _cancel(self, case: Case) -> None:
+        def run() -> None:
+            try:
+                self._desk().coordinator.cancel(case.query_id)
+            except NotFound:
+                return  # not there yet, or gone again
+
+        self.kernel.start(self._process("client"), run)
+
+    # -- the janitor -----------------------------------------------------------------------------
+    def janitor(self) -> Janitor:
+        uploads = SimpleNamespace(abort_uploads=self.objects.abort_uploads)
+        deployment: Any = SimpleNamespace(
+            medium=self.medium(),
+            clock=self.clock,
+            control=self.control,
+            config=SimpleNamespace(result_days=KEEP_DAYS),
+            exchange=uploads,
+            results=SimpleNamespace(abort_uploads=lambda older_than: 0),
+        )
+        return Janitor(deployment)
+
+    def _round(self) -> None:
+        """Once a minute the cheap part, now and then all of it."""
+        if self.weather.calm:
+            return
+        whole = self.kernel.random.random() < 0.3
+        janitor = self.janitor()
+        run = (lambda: janitor.run(grace_seconds=GRACE)) if whole else janitor.revive
+        self.kernel.start(self._process("janitor"), run)
+        self.kernel.later(REVIVE, self._round)
+
+    # -- a seed ----------------------------------------------------------------------------------
+    def run(self) -> None:
+        """To the moment when every query is closed and its items are purged, and no later."""
+        kernel = self.kernel
+        for case in self.cases:
+            kernel.later(case.at, lambda case=case: self._submit(case))  # type: ignore[misc]
+        kernel.later(kernel.random.uniform(5, REVIVE), self._round)
+        kernel.run(kernel.now + self.patience(), stop=self._settled)
+
+    def patience(self) -> float:
+        """Seconds after which a seed that is not settled is stuck."""
+        weather = self.setting.weather
+        last = max(case.at + (case.options.timeout_seconds or 0.0) for case in self.cases)
+        return last + 600.0 + 150.0 * len(self.cases) + 120.0 * weather.faults + 2 * weather.stalled
+
+    def _settled(self) -> bool:
+        if self.mail.letters and not all(case.closed_at for case in self.cases if case.visible):
+            return False
+        return all(case.closed_at or self._hopeless(case) for case in self.cases)
+
+    def _hopeless(self, case: Case) -> bool:
+        """Its client died, or was told no, before the query was there."""
+        waited = self.kernel.now - case.submitted_at
+        return bool(case.query_id) and not case.visible and waited > 45.0
+
+    def finish(self) -> None:
+        """Let the answers' time pass and the janitor do its rounds, undisturbed."""
+        self.weather.calm = True
+        for _ in range(3):
+            kernel = self.kernel
+            kernel.run(kernel.now + KEEP_DAYS * 86_400.0 + GRACE)
+            done = self._process("janitor")
+            kernel.start(done, lambda: self.janitor().run(grace_seconds=GRACE))
+            kernel.run(kernel.now + 120.0, stop=lambda: not done.alive)
+
+    # -- the table, watched ----------------------------------------------------------------------
+    def _around(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
+        return self.calls(verb, subject, effect, table_failure)
+
+    def _watch(self, key: Key, old: Item | None, new: Item | None) -> None:
+        if key[1] == schema.QUERY_SORT:
+            self._query_moved(key[0].partition("#")[2], old, new)
+        for watcher in self.watchers:
+            watcher(key, old, new)
+
+    def _query_moved(self, name: str, old: Item | None, new: Item | None) -> None:
+        case = self._by_id[name]
+        if new is None:
+            return
+        values = attributes(new)
+        if values.get(schema.LISTING_ATTRIBUTE) == schema.LISTING_DRAFT:
+            return
+        case.visible = True
+        record = decode(new, QueryRecord)
+        if case.record is None and record.status is not QueryStatus.RUNNING:
+            case.record, case.ended_at = record, self.kernel.now
+            self.kernel.note("(query)", f"{name} is {record.status}: {record.error or ''}")
+            self._read_answer(case, record)
+        if record.purged and not case.closed_at:
+            case.closed_at = self.kernel.now
+
+    def _read_answer(self, case: Case, record: QueryRecord) -> None:
+        if record.status is not QueryStatus.SUCCEEDED:
+            return
+        try:
+            sections = [read_section(self.objects.peek(key)) for key in record.result]
+        except KeyError as missing:
+            self.violations.append(f"result object {missing} of {case.query_id} is not there")
+            return
+        case.rows = [tuple(row) for section in sections for row in section.rows]  # type: ignore[misc]
+        case.runs = [section.run for section in sections]
+
+
+def client_of(twin: ControlTwin) -> Any:
+    return twin
+
+
+class _VirtualTime:
+    """What ``tenacity`` sleeps by."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def sleep(self, seconds: float) -> None:
+        self._kernel.pause(seconds)
+
+
+class _Errors(logging.Handler):
+    """Turns that failed are only logged: those of unknown reasons are violations."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._world.errors.append((record.name, record.exc_info[1]))
+
+
+#: What a process may die of when the weather is bad.
+EXPECTED = (StateError, PlatformUnavailable, ProcessUnfit)
+
+
+@contextmanager
+def simulated(seed: int, setting: Setting) -> Iterator[World]:
+    """A world whose time is virtual; everything in it is gone afterwards."""
+    state = random.getstate()
+    random.seed(seed)
+    real_time = tenacity.nap.time
+    logger = logging.getLogger("crossdock")
+    level, propagate = logger.level, logger.propagate
+    shm = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=shm if shm.is_dir() else None))
+    world = World(seed, setting, folder)
+    handler = _Errors(world)
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    tenacity.nap.time = _VirtualTime(world.kernel)  # type: ignore[assignment]
+    try:
+        yield world
+    finally:
+        world.kernel.close()
+        tenacity.nap.time = real_time
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+        shutil.rmtree(folder, ignore_errors=True)
+        random.setstate(state)
+
+
+def unexpected(errors: Sequence[tuple[str, BaseException]]) -> list[str]:
+    return [
+        f"{who} met {type(error).__name__}: {error}"
+        for who, error in errors
+        if not isinstance(error, EXPECTED)
+    ]
+
+
+__all__ = ["Case", "CrossdockError", "Exchange", "Mapping", "Setting", "World", "simulated"]
