@@ -25,6 +25,7 @@ from crossdock.catalog import Catalog, Source
 from crossdock.local import LocalPlatform
 from crossdock.platform.clock import SystemClock
 from crossdock.platform.ids import RandomIds
+from crossdock.platform.ports import Clock
 from crossdock.results.reader import ResultReader
 from crossdock.settings import Settings
 
@@ -148,15 +149,17 @@ def local_api(
     others: Others = Others.HIDDEN,
     open_queries: int = 100,
     presign_base: str = "http://127.0.0.1",
+    clock: Clock | None = None,
+    catalog: Catalog | None = None,
     **settings: Any,
 ) -> Iterator[LocalApi]:
     chosen = Settings(workers=2, single_task_bytes=0, broadcast_bytes=0, timezone="UTC", **settings)
     platform = LocalPlatform(home, chosen)
     control = DrivingControl(platform)
-    catalog = Catalog(home)
+    catalog = catalog or Catalog(home)
     for name, source in tables.items():
         catalog.add(name, source)
-    clock = SystemClock()
+    clock = clock or SystemClock()
     desk = RecordingDesk(
         EngineDesk(
             platform.medium,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -32,11 +33,12 @@ def event(
     path: str,
     *,
     query: dict[str, str] | None = None,
-    body: str | None = None,
+    body: str | bytes | None = None,
     arn: str | None = "alice",
 ) -> dict[str, Any]:
-    """What API Gateway hands to a function."""
+    """What API Gateway hands to a function; bytes that are no text come in base 64."""
     authorizer = {"iam": {"userArn": arn}} if arn else {}
+    text, encoded = _text(body)
     return {
         "version": "2.0",
         "routeKey": f"ANY {path}",
@@ -50,9 +52,26 @@ def event(
             "requestId": "r",
             "authorizer": authorizer,
         },
-        "body": body,
-        "isBase64Encoded": False,
+        "body": text,
+        "isBase64Encoded": encoded,
     }
+
+
+def _query(text: str) -> dict[str, str]:
+    """A parameter that is given twice has both values, with a comma between."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
+def _text(body: str | bytes | None) -> tuple[str | None, bool]:
+    if not isinstance(body, bytes):
+        return body, False
+    try:
+        return body.decode(), False
+    except UnicodeDecodeError:
+        return base64.b64encode(body).decode(), True
 
 
 class Server:
@@ -69,7 +88,7 @@ class Server:
             def _serve(self) -> None:
                 url = urlsplit(self.path)
                 length = int(self.headers.get("Content-Length") or 0)
-                body = self.rfile.read(length).decode()
+                body = self.rfile.read(length)
                 server.requests.append((self.command, self.path))
                 if url.path.startswith("/objects/"):
                     data = objects.joinpath(*url.path.split("/")[2:]).read_bytes()
@@ -80,7 +99,7 @@ class Server:
                     event(
                         self.command,
                         unquote(url.path),
-                        query=dict(parse_qsl(url.query)) or None,
+                        query=_query(url.query) or None,
                         body=body or None,
                         arn=self.headers.get("X-Caller", "alice"),
                     )
@@ -91,6 +110,7 @@ class Server:
                 self._answer(answer["statusCode"], answer["body"].encode(), answer["headers"])
 
             do_GET = do_POST = do_PUT = do_DELETE = _serve
+            do_PATCH = do_TRACE = do_OPTIONS = do_QUERY = _serve  # none of ours
 
             def _answer(self, status: int, data: bytes, headers: dict[str, str]) -> None:
                 self.send_response(status)

@@ -100,7 +100,10 @@ class Api:
             case "list":
                 listing = _query(request, ListQuery)
                 return self._queries.list(
-                    caller, status=listing.status, limit=listing.limit, token=listing.token
+                    caller,
+                    status=listing.status or None,
+                    limit=listing.limit,
+                    token=listing.token,
                 )
             case "get":
                 return self._queries.get(caller, query_id, wait=_query(request, WaitQuery).wait)

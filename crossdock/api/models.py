@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from coordinator_state.records import QueryStatus
 from crossdock.api import limits
@@ -113,7 +113,7 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    status: QueryStatus | None = None
+    status: QueryStatus | UnsetType = UNSET  # not None: the text "null" is no value
     limit: Annotated[int, Meta(ge=1, le=limits.MAX_LISTED)] = limits.DEFAULT_LISTED
     token: PageToken = ""
 
@@ -137,8 +137,8 @@ class ResultQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"answer (default {limits.DEFAULT_PARTS}, at most {limits.MAX_PARTS}).",
             ),
         ]
-        | None
-    ) = None
+        | UnsetType
+    ) = UNSET
     token: PageToken = ""
 
 

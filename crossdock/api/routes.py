@@ -151,7 +151,7 @@ ROUTES = (
         summary="Name files, or rename what a name stands for",
         body=TableBody,
         answers=(TableDocument,),
-        problems=(problems.TABLE, problems.TOO_LARGE),
+        problems=(problems.TABLE, problems.TOO_LARGE, problems.UNKNOWN_ROUTE),
         parameters=("name",),
     ),
     Route(
