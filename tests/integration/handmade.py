@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -136,6 +137,30 @@ def three_stages(files: Sequence[FileSlice], *, partitions: int = 2) -> StagePla
         (_producer(files, SCAN), middle, last),
         (_edge(0, 0, ShuffleMode.HASH, partitions), _edge(1, 1, ShuffleMode.GATHER, 1)),
     )
+
+
+def limited(files: Sequence[FileSlice], limit: int) -> StagePlan:
+    """scan, of which ``limit`` rows are enough -> gathered -> summed by key."""
+    scan = _producer(files, f"{SCAN} LIMIT {limit}")
+    first = Stage(
+        stage=1,
+        fragment=f"SELECT c0, c1 FROM in_0 LIMIT {limit}",
+        columns=KV,
+        tasks=1,
+        exchanges=(ExchangeInput(name="in_0", edge=0),),
+        outputs=(1,),
+        label="limit",
+    )
+    last = Stage(
+        stage=2,
+        fragment=SUM.format("in_1") + " ORDER BY c0",
+        columns=KV,
+        tasks=1,
+        exchanges=(ExchangeInput(name="in_1", edge=1),),
+        label="sum",
+    )
+    gathered = (_edge(0, 0, ShuffleMode.GATHER, 1), _edge(1, 1, ShuffleMode.GATHER, 1))
+    return _plan((msgspec.structs.replace(scan, prefix_limit=limit), first, last), gathered)
 
 
 def rows_of(files: Sequence[Path]) -> list[tuple[int, int]]:
