@@ -16,6 +16,7 @@ from crossdock.client.endpoints import chosen_endpoint
 from crossdock.client.local import LocalDriver
 from crossdock.client.releases import Releases
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
+from crossdock.planner.pivots import with_pivot_values
 from crossdock.planner.plan import StagePlan
 from crossdock.settings import Settings, from_environment, with_values
 
@@ -189,7 +190,7 @@ class Connection:
     def explain(self, sql: str, parameters: Parameters | None = None) -> StagePlan:
         """The stage plan of a query, which is not run."""
         self._open()
-        return self._driver.explain(sql, parameters)
+        return self._driver.explain(with_pivot_values(sql, self._texts), parameters)
 
     @property
     def platform(self) -> LocalPlatform:
@@ -209,6 +210,8 @@ class Connection:
         return self._driver
 
     def _begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
+        self._open()
+        sql = with_pivot_values(sql, self._texts)
         with self._beginning:
             self._open()
             run = self._driver.begin(sql, parameters, wishes)
@@ -216,6 +219,11 @@ class Connection:
             if self._releases is None:
                 self._releases = Releases()
             return run
+
+    def _texts(self, sql: str) -> list[str]:
+        """The one text column of a query's rows."""
+        with self.cursor() as cursor:
+            return [row[0] for row in cursor.execute(sql).fetchall()]
 
     def _end(self, run: Run) -> None:
         """Close a run now."""

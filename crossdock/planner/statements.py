@@ -97,8 +97,8 @@ def _not_a_query(connection: duckdb.DuckDBPyConnection, sql: str, error: EngineE
     kind = statements[0].type.name if statements else ""
     if kind == "MULTI":
         return SqlError(
-            "PIVOT without a list of values is not supported yet; "
-            "list them: PIVOT ... ON column IN (value, ...) USING ..."
+            "PIVOT without a list of values asks for them first, which only a client's connection "
+            "does; list them: PIVOT ... ON column IN (value, ...) USING ..."
         )
     if kind in ("SELECT", ""):
         return sql_error(error.reason, sql, error.position)
