@@ -6,6 +6,7 @@ Any process may take a turn of any query, and any turn continues where another d
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,21 +128,29 @@ class Coordinator:
         except NotFound:
             return TurnResult(query=None)
 
-    def turns(self, query_id: QueryId) -> TurnResult:
-        """Turns, one after the other, until one allows a pause."""
+    def turns(self, query_id: QueryId, *, until: float = math.inf) -> TurnResult:
+        """Turns, one after the other, until one allows a pause; none is begun after ``until``."""
         for _ in range(MAX_TURNS):
             result = self.turn(query_id)
             if result.finished or result.held or result.delay > 0:
                 break
+            if self._clock.now() >= until:
+                break
         return result
 
-    def on_knock(self, query_id: QueryId) -> TurnResult:
+    def on_knock(self, query_id: QueryId, *, until: float = math.inf) -> TurnResult:
         """Something changed: take turns; bring the alarm forward if one is due before long."""
-        result = self.turns(query_id)
+        result = self.turns(query_id, until=until)
         soon = result.delay < self._limits.idle_tick
         if result.query is not None and not result.finished and soon:
             self._set_alarm(query_id, result.query.tick, result.delay)
         return result
+
+    def pass_on(self, query_id: QueryId, alarms: Collection[int]) -> None:
+        """For a process that has no time left: say again what it was told."""
+        for number in alarms:
+            self._control.tick(query_id, number, delay=0.0)
+        self._control.notify(query_id)
 
     def on_ended(self, query_id: QueryId, worker_ids: Collection[WorkerId]) -> None:
         """The platform tells that these run no more: say their goodbye, which they could not.
@@ -172,14 +181,16 @@ class Coordinator:
         """Send the live alarm again, in case it died; one too many is recognised as stale."""
         self._control.tick(query_id, self._store.get_query(query_id).tick, delay=0.0)
 
-    def on_tick(self, query_id: QueryId, number: int) -> TurnResult | None:
+    def on_tick(
+        self, query_id: QueryId, number: int, *, until: float = math.inf
+    ) -> TurnResult | None:
         """A numbered alarm: take a turn, ask for the next alarm. None: not the live alarm."""
         try:
             if self._store.get_query(query_id).tick != number:
                 return None
         except NotFound:
             return None
-        result = self.turns(query_id)
+        result = self.turns(query_id, until=until)
         if not result.finished:
             self._set_alarm(query_id, number, result.delay)
         return result
@@ -245,7 +256,7 @@ class Coordinator:
         overall = Outcome.QUIET
         for instruction in scheduler.decide(snapshot, now):
             if isinstance(instruction, Tick):
-                delay = instruction.delay
+                delay = min(delay, instruction.delay)  # what must wait may be due sooner
             outcome = self._performer.perform(scene, instruction)
             if outcome is Outcome.ENDED:
                 return outcome, 0.0

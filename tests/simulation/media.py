@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from crossdock.errors import ObjectExists, ObjectNotFound, PlatformUnavailable, QueueNotFound
+from crossdock.platform.memory import MemoryObjects
 from crossdock.platform.ports import Launch, Message, ObjectInfo
 from tests.simulation.kernel import Fiber, Kernel, Killed, fiber_of, process_of
 from tests.simulation.table import client_error
@@ -28,6 +30,7 @@ class Calls:
     def __init__(self, kernel: Kernel, weather: Weather) -> None:
         self.kernel = kernel
         self.weather = weather
+        self.tally: Counter[str] = Counter()  # "role verb" -> how often asked
         self.bodies: list[bytes] = []  # every message sent: strays are drawn from them
 
     def stray(self) -> bytes:
@@ -46,6 +49,7 @@ class Calls:
         kernel = self.kernel
         kernel.pause(self.weather.latency())
         process = process_of()
+        self.tally[f"{process.role} {verb}"] += 1
         strike = self.weather.strike(process, verb)
         what = f"{verb} {subject}"
         if strike is not None:
@@ -224,6 +228,10 @@ class QueueTwin:
 
     def _drop(self, name: str, receipts: Sequence[str]) -> None:
         queue = self._queue(name)
+        if self._weather.chance(Rate.MESSAGE_STAYS):
+            for held in queue.messages:
+                held.visible_at = min(held.visible_at, self._kernel.now + 0.4)
+            return
         queue.messages = [m for m in queue.messages if m.receipt not in receipts]
 
     def _unmake(self, name: str) -> None:
@@ -252,6 +260,7 @@ class ObjectTwin:
         self._uploads: dict[int, float] = {}
         self._numbers = count()
         self._fetched: set[str] = set()
+        self.on_put: Callable[[str], None] = lambda key: None
 
     def put(self, key: str, data: bytes) -> None:
         self._calls("put", key, lambda: self._put(key, data), _slow_down)
@@ -298,6 +307,12 @@ class ObjectTwin:
             del self._uploads[number]
         return len(old)
 
+    def open(self) -> MemoryObjects:
+        """A look at the same objects that takes no time and meets no weather."""
+        look = MemoryObjects(lambda: self._kernel.now)
+        look._objects = self._objects
+        return look
+
     def peek(self, key: str) -> bytes:
         """What is there, for checks. Raises ``KeyError``."""
         return self._objects[key][0]
@@ -309,6 +324,7 @@ class ObjectTwin:
     def _put(self, key: str, data: bytes) -> None:
         if key in self._objects:
             raise ObjectExists(f"object {key} exists already")
+        self.on_put(key)
         self._objects[key] = (data, self._kernel.now)
 
     def _read(self, key: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crossdock.settings import Exchange
@@ -25,7 +26,7 @@ class Outcome:
     statuses: tuple[str, ...]
     seconds: float  # virtual
     steps: int
-    alarms: int
+    tally: Mapping[str, int]  # calls by role and verb
 
 
 def setting_of(seed: int) -> Setting:
@@ -37,6 +38,8 @@ def setting_of(seed: int) -> Setting:
         concurrency=rng.choice((1, 2, 3, 4, 6)),
         query_workers=rng.choice((1, 2, 3, 4)),
         pool=rng.choice((0, 2, 5)),
+        max_handbacks=rng.choice((1, 2, 16)),
+        entries=rng.choice((1, 4000)),
     )
 
 
@@ -80,7 +83,7 @@ def _outcome(seed: int, world: World, wrong: tuple[str, ...], seconds: float) ->
         statuses=tuple(c.record.status if c.record else "-" for c in world.cases),
         seconds=seconds,
         steps=world.kernel.steps,
-        alarms=world.mail.alarms,
+        tally=dict(world.calls.tally),
     )
 
 

@@ -221,7 +221,8 @@ class TableTwin:
             self._set(key, new)
             return {"Attributes": new if request["ReturnValues"] == "ALL_NEW" else old or {}}
 
-        return self._around(_name(condition, "UPDATE"), key[0] + " " + key[1], effect)
+        name = _task_verb(condition, values) or _name(condition, "UPDATE")
+        return self._around(name, key[0] + " " + key[1], effect)
 
     def put_item(self, **request: Any) -> Any:
         item = request["Item"]
@@ -378,6 +379,16 @@ class TableTwin:
 
 def _key(item: Mapping[str, Any]) -> Key:
     return item[schema.PARTITION_KEY]["S"], item[schema.SORT_KEY]["S"]
+
+
+def _task_verb(condition: str, values: Mapping[str, Any]) -> str:
+    """Conditions of attempts have one text for several verbs: the change tells which."""
+    if condition != conditions.COMMIT_TASK:
+        return ""
+    status = values.get(":new_status", {}).get("S")
+    if status == "PENDING":
+        return "HAND_BACK_TASK" if ":new_handbacks" in values else "REQUEUE_TASK"
+    return {"COMMITTED": "COMMIT_TASK", "FAILED": "FAIL_TASK"}.get(status, "HEARTBEAT")
 
 
 def _name(condition: str | None, otherwise: str) -> str:

@@ -38,6 +38,7 @@ class Rate(StrEnum):
     DELAY_MESSAGE = "delay message"
     STRAY_MESSAGE = "stray message"
     EMPTY_RECEIVE = "empty receive"
+    MESSAGE_STAYS = "message stays"  # deleted, it comes again all the same
     SHORT_VISIBILITY = "short visibility"
     REPEAT_CONTROL = "repeat control"
     DELAY_CONTROL = "delay control"
@@ -63,6 +64,7 @@ _UNBOUNDED = frozenset(
         Rate.DELAY_MESSAGE,
         Rate.STRAY_MESSAGE,
         Rate.EMPTY_RECEIVE,
+        Rate.MESSAGE_STAYS,
         Rate.SHORT_VISIBILITY,
         Rate.REPEAT_CONTROL,
         Rate.DELAY_CONTROL,
@@ -83,7 +85,7 @@ _STOPS = (Fault.KILL, Fault.KILL_AFTER, Fault.STALL, Fault.STALL_AFTER)
 CALLS: Mapping[str, Sequence[str]] = {
     "worker": (
         "REGISTER_WORKER", "TAKE_OFFER", "MOVE_CURSOR", "CLAIM_TASK", "HEARTBEAT", "COMMIT_TASK",
-        "COMMIT_TASK", "REQUEUE_TASK", "HAND_BACK_TASK", "LEAVE_WORKER", "OFFER_AGAIN", "put",
+        "COMMIT_TASK", "REQUEUE_TASK", "HAND_BACK_TASK", "FAIL_TASK", "LEAVE_WORKER", "OFFER_AGAIN", "put",
         "put", "part", "fetch", "get", "send", "receive", "delete message", "notify", "run",
         "QUERY", "BATCH_GET", "GET", "any",
     ),
@@ -95,7 +97,7 @@ CALLS: Mapping[str, Sequence[str]] = {
         "OBSERVE_BEAT", "OFFER_AGAIN", "BEGIN_GENERATION", "UNMOVED_TASK", "RESET_STAGE",
         "RERUN_TASK", "REOPEN_STAGE", "RETURN_QUEUE", "QUERY", "GET", "any", "any", "any",
     ),
-    "client": ("put", "ABSENT", "BATCH_WRITE", "MY_DRAFT", "notify", "END_QUERY", "any"),
+    "client": ("put", "ABSENT", "BATCH_WRITE", "MY_DRAFT", "tick", "END_QUERY", "any"),
     "janitor": (
         "LIST", "GET", "list", "names", "drop", "delete object", "tick", "FORGET_QUERY",
         "PURGE_QUERY", "BATCH_WRITE", "RETURN_QUEUE", "any",

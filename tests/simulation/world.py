@@ -26,6 +26,7 @@ from coordinator_state.dynamodb.items import attributes, decode
 from coordinator_state.errors import NotFound, StateError
 from coordinator_state.ids import QueryId
 from coordinator_state.records import QueryRecord, QueryStatus
+from crossdock import cleanup
 from crossdock.aws.capacity import BudgetedLauncher
 from crossdock.aws.control import ControlDesk
 from crossdock.aws.janitor import Janitor
@@ -41,6 +42,7 @@ from crossdock.platform.meter import CountingMeter
 from crossdock.platform.ports import Launch
 from crossdock.scheduler import Limits
 from crossdock.settings import Exchange
+from crossdock.shuffle import envelope, layout
 from crossdock.submit import QueryOptions, submit
 from crossdock.worker import Habits, ProcessUnfit, Tools, Worker
 from tests.simulation.fragments import Row, Runs, SimulatedExecutor, read_section
@@ -102,6 +104,7 @@ class Setting:
     query_workers: int = 4
     pool: int = 3  # queues of the stack's pool
     max_handbacks: int = 16
+    entries: int = 4000  # in one envelope at most
 
 
 class World:
@@ -238,7 +241,7 @@ class World:
                 budget=self.setting.query_workers,
                 skew=2.0,
                 capacity_seconds=86_400.0,
-                launch_losses=3 * self.setting.query_workers,
+                launch_losses=6 * self.setting.query_workers,
             ),
             terms=Terms(
                 launch_seconds=LAUNCH, life_seconds=LIFE, retention_seconds=KEEP_DAYS * 86_400.0
@@ -264,7 +267,7 @@ class World:
                 ids=self.ids,
                 query_id=case.query_id,
             )
-            self.control.notify(case.query_id)
+            self.control.tick(case.query_id, 0, delay=0.0)
 
         self.kernel.start(process, run)
         if case.cancel_at is not None:
@@ -360,14 +363,40 @@ class World:
             case.record, case.ended_at = record, self.kernel.now
             self.kernel.note("(query)", f"{name} is {record.status}: {record.error or ''}")
             self._read_answer(case, record)
-        if record.purged and not case.closed_at:
+        if record.closed and not case.closed_at:
             case.closed_at = self.kernel.now
+            self.kernel.later(0.0, lambda: self._look_round(case))
+
+    def _look_round(self, case: Case) -> None:
+        """When a query is closed nothing of it is left but its answer; ghosts land later."""
+        left = self.traces_of(case.query_id)
+        if left:
+            self.violations.append(f"left when {case.query_id} was closed: {left}")
+
+    def traces_of(self, query_id: QueryId) -> list[str]:
+        keys = (layout.exchange_prefix(query_id), layout.plan_key(query_id))
+        queues = [q for q in self.made.left() if layout.query_of_queue(q) == query_id]
+        leases = [
+            key[1]
+            for key, item in self.table.items.items()
+            if key[0] == schema.POOL_PARTITION
+            and layout.query_of_queue(item["holder"]["S"]) == query_id
+        ]
+        ledger = [
+            key[1]
+            for key in self.table.items
+            if key[0] == schema.query_partition(query_id)
+            and key[1].startswith(schema.LEDGER_PREFIX)
+        ]
+        objects = [key for key in self.objects.left() if key.startswith(keys)]
+        return [*queues, *leases, *ledger, *objects]
 
     def _read_answer(self, case: Case, record: QueryRecord) -> None:
         if record.status is not QueryStatus.SUCCEEDED:
             return
         try:
-            sections = [read_section(self.objects.peek(key)) for key in record.result]
+            keys = cleanup.result_keys(self.objects.open(), record)
+            sections = [read_section(self.objects.peek(key)) for key in keys]
         except KeyError as missing:
             self.violations.append(f"result object {missing} of {case.query_id} is not there")
             return
@@ -410,7 +439,8 @@ def simulated(seed: int, setting: Setting) -> Iterator[World]:
     """A world whose time is virtual; everything in it is gone afterwards."""
     state = random.getstate()
     random.seed(seed)
-    real_time = tenacity.nap.time
+    real_time, real_entries = tenacity.nap.time, envelope.MAX_ENTRIES
+    envelope.MAX_ENTRIES = setting.entries
     logger = logging.getLogger("crossdock")
     level, propagate = logger.level, logger.propagate
     shm = Path("/dev/shm")
@@ -425,7 +455,7 @@ def simulated(seed: int, setting: Setting) -> Iterator[World]:
         yield world
     finally:
         world.kernel.close()
-        tenacity.nap.time = real_time
+        tenacity.nap.time, envelope.MAX_ENTRIES = real_time, real_entries
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagate
