@@ -22,7 +22,7 @@ CONTEXT = SimpleNamespace(
     memory_limit_in_mb=512,
     invoked_function_arn="arn:aws:lambda:us-east-1:000000000000:function:api",
     aws_request_id="00000000-0000-0000-0000-000000000000",
-    get_remaining_time_in_millis=lambda: 30_000,
+    get_remaining_time_in_millis=lambda: 60_000,
 )
 #: Looks at each request and may answer it instead: (status, body), or None.
 Interposer = Callable[[str, str], tuple[int, bytes] | None]

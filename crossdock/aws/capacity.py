@@ -14,8 +14,8 @@ from crossdock.platform.ports import Clock, Launch, Launcher
 from crossdock.scheduler.snapshot import OFF
 
 #: Queries that wait for workers ask often; what is left is counted no more often than this, in
-#: seconds.
-COUNT_SECONDS = 0.5
+#: seconds. Each count reads the workers of every open query.
+COUNT_SECONDS = 1.0
 
 
 class BudgetedLauncher:

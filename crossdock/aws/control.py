@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +30,9 @@ LAUNCH_SECONDS = 60.0
 LIFE_SECONDS = 900.0
 #: A turn's lease: longer than the longest pause between two writes of a turn.
 TURN_SECONDS = 20.0
+#: No turn is begun with less time left, in seconds: one that is cut off half way leaves launches
+#: that never come, and its messages hidden until their visibility ends.
+RESERVE_SECONDS = 30.0
 #: Queries of one batch served at once.
 _THREADS = 4
 _DAY = 86_400.0
@@ -70,8 +74,13 @@ class ControlDesk:
         self.coordinator = coordinator
         self._parallel = parallel
 
-    def handle(self, records: Sequence[Mapping[str, Any]]) -> BatchAnswer:
+    def handle(
+        self, records: Sequence[Mapping[str, Any]], *, until: float = math.inf
+    ) -> BatchAnswer:
         """Serve a batch of SQS records: one run of turns per query, however many messages.
+
+        After ``until`` (seconds since the epoch) no turn is begun: what is left is said again at
+        once, for another process.
 
         A message is to come again when its query could not be served. One that cannot be read is
         too: after its last delivery it is set aside among the dead letters, to be looked at.
@@ -81,7 +90,8 @@ class ControlDesk:
         for record in records:
             if not self._sort(record, mail):
                 failed.append(record["messageId"])
-        served = self._parallel(self._serve, list(mail.items()))
+        work = [(QueryId(name), letters, until) for name, letters in mail.items()]
+        served = self._parallel(self._serve, work)
         for (_, letters), done in zip(mail.items(), served, strict=True):
             if not done:
                 failed += letters.messages
@@ -106,21 +116,28 @@ class ControlDesk:
             letters.ticks.add(message.tick)
         return True
 
-    def _serve(self, item: tuple[str, _Mail]) -> bool:
-        name, letters = item
-        query_id = QueryId(name)
+    def _serve(self, work: tuple[QueryId, _Mail, float]) -> bool:
+        query_id, letters, until = work
         try:
-            if letters.ended:
-                # Written down, not kept here: another process may have the turn.
-                self.coordinator.on_ended(query_id, letters.ended)
-            # An alarm that rings does all that a knock asks for.
-            rang = [self.coordinator.on_tick(query_id, tick) for tick in sorted(letters.ticks)]
-            if not any(rang) and len(letters.messages) > len(letters.ticks):
-                self.coordinator.on_knock(query_id)
+            self._take_turns(query_id, letters, until)
         except Exception:  # noqa: BLE001 - whatever it is, it is recorded; the messages come again
-            _log.exception("query %s: its turn failed", name)
+            _log.exception("query %s: its turn failed", query_id)
             return False
         return True
+
+    def _take_turns(self, query_id: QueryId, letters: _Mail, until: float) -> None:
+        coordinator = self.coordinator
+        if letters.ended:
+            # Written down, not kept here: another process may have the turn.
+            coordinator.on_ended(query_id, letters.ended)
+        if coordinator.is_late(until):
+            coordinator.pass_on(query_id, sorted(letters.ticks))
+            return
+        # An alarm that rings does all that a knock asks for.
+        ticks = sorted(letters.ticks)
+        rang = [coordinator.on_tick(query_id, tick, until=until) for tick in ticks]
+        if not any(rang) and len(letters.messages) > len(letters.ticks):
+            coordinator.on_knock(query_id, until=until)
 
 
 def _read(body: str) -> Knock | Failure | None:

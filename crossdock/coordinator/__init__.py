@@ -134,7 +134,7 @@ class Coordinator:
             result = self.turn(query_id)
             if result.finished or result.held or result.delay > 0:
                 break
-            if self._clock.now() >= until:
+            if self.is_late(until):
                 break
         return result
 
@@ -145,6 +145,9 @@ class Coordinator:
         if result.query is not None and not result.finished and soon:
             self._set_alarm(query_id, result.query.tick, result.delay)
         return result
+
+    def is_late(self, until: float) -> bool:
+        return self._clock.now() >= until
 
     def pass_on(self, query_id: QueryId, alarms: Collection[int]) -> None:
         """For a process that has no time left: say again what it was told."""

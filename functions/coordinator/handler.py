@@ -10,6 +10,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 # Not used here, but imported while the environment starts: the processor is free then.
 import crossdock.aws.desk  # noqa: F401
 from crossdock.api.messages import Action
+from crossdock.aws.control import RESERVE_SECONDS
 from functions import wiring
 from functions.observability import logger, metrics, observed
 
@@ -20,7 +21,9 @@ wiring.prepare(wiring.desk, lambda: wiring.deployment().desk)
 def lambda_handler(event: dict[str, Any], context: Any) -> Any:
     """A batch of control messages, or one action."""
     if "Records" in event:
-        answer = wiring.deployment().desk.handle(event["Records"])
+        deployment = wiring.deployment()
+        left = context.get_remaining_time_in_millis() / 1000 - RESERVE_SECONDS
+        answer = deployment.desk.handle(event["Records"], until=deployment.clock.now() + left)
         metrics.add_metric("ControlMessages", MetricUnit.Count, len(event["Records"]))
         failed = len(answer["batchItemFailures"])
         metrics.add_metric("ControlMessagesFailed", MetricUnit.Count, failed)

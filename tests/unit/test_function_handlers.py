@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from crossdock.api.routes import Route
 from crossdock.aws.control import ControlDesk
 from crossdock.coordinator import TurnResult
 from crossdock.errors import PlatformUnavailable, SettingError
+from crossdock.platform.clock import SystemClock
 from functions import gateway, wiring
 from functions.api import handler as api
 from functions.coordinator import handler as coordinator
@@ -160,10 +162,13 @@ class Turns:
         self.bad = bad
         self.turns: list[str] = []
 
-    def on_tick(self, query_id: str, number: int) -> TurnResult | None:
-        return self.on_knock(query_id)
+    def is_late(self, until: float) -> bool:
+        return time.time() >= until
 
-    def on_knock(self, query_id: str) -> TurnResult:
+    def on_tick(self, query_id: str, number: int, *, until: float) -> TurnResult | None:
+        return self.on_knock(query_id, until=until)
+
+    def on_knock(self, query_id: str, *, until: float) -> TurnResult:
         self.turns.append(query_id)
         if query_id in self.bad:
             raise PlatformUnavailable("not now")
@@ -176,7 +181,8 @@ def messages(*bodies: str) -> dict[str, Any]:
 
 def handled(turns: Turns, given: dict[str, Any]) -> Any:
     desk = ControlDesk(turns)  # type: ignore[arg-type]
-    with patch.object(wiring, "deployment", lambda: SimpleNamespace(desk=desk)):
+    parts = SimpleNamespace(desk=desk, clock=SystemClock())
+    with patch.object(wiring, "deployment", lambda: parts):
         return coordinator.lambda_handler(given, CONTEXT)
 
 

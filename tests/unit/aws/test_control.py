@@ -13,22 +13,31 @@ from crossdock.aws.control import ControlDesk
 from crossdock.coordinator import TurnResult
 from crossdock.platform.aws.control import Knock
 
+NOW = 1_000.0
+
 
 class Coordinator:
     """Notes what it is asked; ``broken`` queries raise, ``live`` ticks are taken."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int | None]] = []
+        self.passed_on: list[tuple[str, list[int]]] = []
         self.ended: list[tuple[str, set[str]]] = []
         self.broken: set[str] = set()
         self.live: set[int] = set()
 
-    def on_knock(self, query_id: QueryId) -> TurnResult:
+    def on_knock(self, query_id: QueryId, *, until: float) -> TurnResult:
         return self._note(query_id, None)
 
-    def on_tick(self, query_id: QueryId, number: int) -> TurnResult | None:
+    def on_tick(self, query_id: QueryId, number: int, *, until: float) -> TurnResult | None:
         result = self._note(query_id, number)
         return result if number in self.live else None
+
+    def is_late(self, until: float) -> bool:
+        return until < NOW
+
+    def pass_on(self, query_id: QueryId, alarms: list[int]) -> None:
+        self.passed_on.append((query_id, alarms))
 
     def on_ended(self, query_id: QueryId, worker_ids: set[WorkerId]) -> None:
         assert not self.asked  # the turn must already see it
@@ -123,3 +132,14 @@ def test_word_of_a_failed_invocation_is_written_down_before_the_turn(
     assert desk.handle([record(1, json.dumps(failure))]) == failures()
     assert coordinator.ended == [("q", {"w1"})]
     assert coordinator.asked == [("q", None)]
+
+
+def test_what_there_is_no_time_for_is_said_again_and_taken_as_served(
+    desk: ControlDesk, coordinator: Coordinator
+) -> None:
+    batch = [record(1, Knock(query="q")), record(2, Knock(query="q", tick=4))]
+    assert desk.handle(batch, until=NOW - 1) == failures()
+    assert coordinator.asked == []
+    assert coordinator.passed_on == [("q", [4])]
+    desk.handle(batch, until=NOW + 1)
+    assert coordinator.asked
