@@ -14,6 +14,11 @@ def part_bytes(size: int) -> int:
     return max(PART_BYTES, -(-size // MAX_PARTS))
 
 
+def parts(size: int) -> int:
+    """Parts of an object that goes up in parts whatever its size; at least one."""
+    return max(1, -(-size // part_bytes(size)))
+
+
 def requests(size: int) -> int:
     """PUT-like requests that an object of ``size`` bytes costs."""
     if size <= SINGLE_BYTES:

@@ -5,6 +5,10 @@
 ``result/<h>/<query>/<stage>/<i>-<a>``    result of task i, attempt a
 ``result/<h>/<query>/manifest``           list of result keys, when long
 ``result/<h>/<query>/head.json``          names and types of a result read over HTTP
+``result/<h>/<query>/count-<n>``          the result of a statement that wrote n rows
+``data/<h>/<query>/<stage>-<i>-<a>.parquet``  rows of a table, written by task i, attempt a
+``data/<h>/<query>/manifest-<c>``         what a table is since the query's commit
+``staged/<h>/<query>/<stage>-<i>-<a>-<n>``  a file of a COPY, until its commit; on a disk only
 ``export/<h>/<query>/<form>/<n>.<form>``  part n of the result in another form, made when asked for
 ``plan/<h>/<query>.json``                 the stage plan
 ``receipt/<h>/<query>.json``              what the query used
@@ -25,9 +29,11 @@ import xxhash
 #: Every queue of the engine begins so.
 QUEUE_NAMESPACE = "crossdock-"
 #: Objects that only an open query may own; results and receipts outlive theirs.
-OWNED_PREFIXES = ("exchange/", "plan/")
+OWNED_PREFIXES = ("exchange/", "plan/", "staged/")
 #: Objects that stay with their query after it was closed.
 KEPT_PREFIXES = ("result/", "export/", "receipt/")
+#: Rows of tables: they outlive their query as long as a table has them.
+DATA_PREFIX = "data/"
 #: Longest queue name, and what it may be made of (SQS's rules).
 MAX_QUEUE_NAME = 80
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -61,6 +67,35 @@ def manifest_key(query_id: str) -> str:
 def head_key(query_id: str) -> str:
     """Names, types and session of a result that is read by others than its submitter."""
     return f"{result_prefix(query_id)}head.json"
+
+
+def count_key(query_id: str, rows: int) -> str:
+    """The one row that answers a statement that wrote ``rows`` rows."""
+    return f"{result_prefix(query_id)}count-{rows}"
+
+
+def data_prefix(query_id: str) -> str:
+    """What the query's attempts wrote for a table, and its manifests."""
+    return f"{DATA_PREFIX}{_spread(query_id)}/{query_id}/"
+
+
+def data_key(query_id: str, stage: int, index: int, attempt: int) -> str:
+    """The rows of a table that this attempt writes."""
+    return f"{data_prefix(query_id)}{stage}-{index}-{attempt}.parquet"
+
+
+def table_manifest_key(query_id: str, checksum: str) -> str:
+    """Named by its content: writing it again is no error."""
+    return f"{data_prefix(query_id)}manifest-{checksum}"
+
+
+def staged_prefix(query_id: str) -> str:
+    return f"staged/{_spread(query_id)}/{query_id}/"
+
+
+def staged_key(query_id: str, stage: int, index: int, attempt: int, number: int) -> str:
+    """File ``number`` of this attempt, until it is shown."""
+    return f"{staged_prefix(query_id)}{stage}-{index}-{attempt}-{number}"
 
 
 def export_prefix(query_id: str) -> str:
