@@ -8,6 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from crossdock.formats import Format
+
 
 class Kind(StrEnum):
     TABLE = "table"
@@ -23,6 +25,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind = Kind.TABLE
     #: Of a view or macro: the text that stands after its name in CREATE.
     sql: str = ""
+    #: Of a table whose files' names do not say it, or whose folder holds several.
+    format: Format | None = None
+    #: Of DuckDB's reader of CSV or JSON, values as SQL text.
+    options: tuple[tuple[str, str], ...] = ()
+    written: bool = False  # a table that statements made; never kept as an entry
 
     @property
     def key(self) -> str:
@@ -48,4 +55,48 @@ class Registry(Protocol):
 
     def remove(self, key: str) -> bool:
         """Whether there was such an entry."""
+        ...
+
+
+#: Bumped when an older reader could misread a newer manifest.
+MANIFEST_VERSION = 1
+
+
+class TableFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a written table; its object never changes."""
+
+    key: str
+    size: int  # bytes
+    rows: int
+
+
+class TableManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a written table is after a commit. Files hold the columns by name, in their carriers."""
+
+    version: int = MANIFEST_VERSION
+    columns: tuple[tuple[str, str], ...]  # name, type
+    files: tuple[TableFile, ...] = ()
+
+
+class WrittenTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that statements wrote, as it is now."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    paths: tuple[str, ...]  # of its files; none when it has no rows
+
+
+class WrittenTables(Protocol):
+    """Tables made by CREATE TABLE; names ignore case."""
+
+    def names(self) -> Mapping[str, str]:
+        """Names as written, by lower-case name."""
+        ...
+
+    def get(self, name: str) -> WrittenTable | None:
+        """None: there is no such table."""
+        ...
+
+    def drop(self, name: str) -> bool:
+        """Whether there was such a table. Queries that were planned before may go on reading it."""
         ...

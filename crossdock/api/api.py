@@ -144,7 +144,13 @@ class Api:
             return None
         action: Describe | PutTable = Describe(name=name)
         if route == "put_table":
-            action = PutTable(name=name, sources=tuple(_body(request, TableBody).sources))
+            body = _body(request, TableBody)
+            action = PutTable(
+                name=name,
+                sources=tuple(body.sources),
+                format=body.format,
+                options=body.options,
+            )
         described = ask(self._desk, action, TableDescription)
         return TableDocument(**msgspec.structs.asdict(described))
 

@@ -169,7 +169,14 @@ class EngineDesk:
                     tables=tuple(TableEntry(name=n, sources=catalog.sources(n)) for n in names)
                 )
             case PutTable(name=name, sources=sources):
-                return self._described(catalog.add(name, list(sources), persistent=True))
+                meta = catalog.add(
+                    name,
+                    list(sources),
+                    persistent=True,
+                    format=action.format,
+                    options=action.options,
+                )
+                return self._described(meta)
             case Describe(name=name):
                 self._require_table(name)
                 return self._described(catalog.describe(name))
@@ -193,4 +200,5 @@ class EngineDesk:
             files=len(meta.files),
             rows=meta.rows,
             bytes=meta.size,
+            counted=meta.is_counted,
         )

@@ -64,11 +64,17 @@ class Describe(msgspec.Struct, frozen=True, kw_only=True, tag_field="action", ta
     name: str
 
 
+#: Of an option of a file's reader.
+OptionValue = str | bool | int | float | list[str] | dict[str, str]
+
+
 class PutTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="action", tag="put_table"):
     """Name files, globs or folders; replaces an entry of that name."""
 
     name: str
     sources: tuple[str, ...]
+    format: str | None = None
+    options: dict[str, OptionValue] = {}
 
 
 class DropTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="action", tag="drop_table"):
@@ -133,6 +139,7 @@ class TableDescription(msgspec.Struct, frozen=True, kw_only=True, tag_field="ans
     files: int
     rows: int
     bytes: int
+    counted: bool = True
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag_field="answer", tag="done"):

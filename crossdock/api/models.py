@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator_state.records import QueryStatus
 from crossdock.api import limits
-from crossdock.api.messages import Column, Parameters
+from crossdock.api.messages import Column, OptionValue, Parameters
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,7 +85,7 @@ class ExplainBody(_Body, frozen=True, kw_only=True):
 
 
 class TableBody(_Body, frozen=True, kw_only=True):
-    """Where a table's Parquet files are."""
+    """Where a table's files are, and how to read them."""
 
     sources: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=2_000)]],
@@ -95,6 +95,14 @@ class TableBody(_Body, frozen=True, kw_only=True):
             description="Files, globs and folders (`s3://bucket/prefix/`).",
         ),
     ]
+    format: Annotated[
+        Literal["parquet", "csv", "json"] | None,
+        Meta(description="Where the files' names do not say it, or a folder holds several."),
+    ] = None
+    options: Annotated[
+        dict[str, OptionValue],
+        Meta(max_length=50, description="Of DuckDB's reader of CSV or JSON: `delim`, `header`."),
+    ] = {}
 
 
 class NoQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -289,8 +297,9 @@ class TableDocument(_Answer, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     columns: tuple[Column, ...]
     files: int
-    rows: int
+    rows: Annotated[int, Meta(description="An estimate unless `counted`.")]
     bytes: int
+    counted: bool
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,6 +1,7 @@
 """Tables: names, files, footers, columns, statistics. Nothing here reads a table's rows."""
 
-from crossdock.catalog.catalog import Catalog, ReadOptions, Source
+from crossdock.catalog.catalog import Catalog, Source
+from crossdock.catalog.options import ReadOptions
 from crossdock.catalog.tables import (
     Bound,
     ColumnMeta,

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -16,24 +15,20 @@ import pyarrow as pa
 
 from crossdock.catalog.arrow_tables import write_arrow_table
 from crossdock.catalog.footers import Footer, FooterCache
+from crossdock.catalog.options import AUTOMATIC, ReadOptions, read_options
+from crossdock.catalog.partitions import PartitionValues
 from crossdock.catalog.places import Places
 from crossdock.catalog.registry import FileRegistry
 from crossdock.catalog.schemas import Schema, read_schema
 from crossdock.catalog.sources import FoundFile
-from crossdock.catalog.tables import FileMeta, TableMeta
+from crossdock.catalog.tables import ColumnMeta, FileMeta, TableMeta
+from crossdock.catalog.text_tables import TextTables
 from crossdock.errors import TableError
+from crossdock.formats import Format, format_of
 from crossdock.remote_files import RemoteFiles
-from crossdock.tables import Entry, Kind, Registry, entry_key
+from crossdock.tables import Entry, Kind, Registry, WrittenTable, WrittenTables, entry_key
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """What a file reference may say about reading; None is automatic."""
-
-    hive_partitioning: bool | None = None
-    union_by_name: bool | None = None
 
 
 class Catalog:
@@ -48,6 +43,7 @@ class Catalog:
         registry: where persistent entries are kept, instead of in ``home``.
         remote: reads files behind URLs; None: there are none.
         local: whether files of this machine may be read.
+        written: tables that statements made; they hide entries of their name.
     """
 
     def __init__(
@@ -58,13 +54,17 @@ class Catalog:
         registry: Registry | None = None,
         remote: RemoteFiles | None = None,
         local: bool = True,
+        written: WrittenTables | None = None,
     ) -> None:
+        self._written = written
         self._registry = registry or (FileRegistry(home) if home else None)
         self._scratch = scratch
         self._places = Places(remote=remote, local=local)
         self._removal: weakref.finalize[..., Catalog] | None = None
         self._memory: dict[str, Entry] = {}
         self._footers = FooterCache(remote=remote)
+        self._texts = TextTables(remote)
+        self._partitions = PartitionValues()
         self._schemas: dict[tuple[object, ...], Schema] = {}
         self._lock = Lock()
 
@@ -79,10 +79,27 @@ class Catalog:
 
     def sources(self, name: str) -> tuple[str, ...]:
         """Paths and globs the table was named with. Raises ``TableError``: unknown name."""
-        return self._entry(name).sources
+        entry = self._entry(name)
+        written = self._written_table(entry)
+        return written.paths if written else entry.sources
 
-    def add(self, name: str, source: Source, *, persistent: bool = False) -> TableMeta:
+    def add(
+        self,
+        name: str,
+        source: Source,
+        *,
+        persistent: bool = False,
+        format: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> TableMeta:
         """Name a table, replacing one of that name; it is read once, so errors show here.
+
+        Args:
+            name: what statements call it.
+            source: file, folder, glob, several of them, or an Arrow table.
+            persistent: whether later connections know it too.
+            format: ``parquet``, ``csv`` or ``json``, where files' names do not say it.
+            options: of DuckDB's reader of CSV or JSON: ``{"delim": ";"}``.
 
         Raises:
             TableError: a source cannot be read, or an Arrow table cannot be kept.
@@ -91,8 +108,10 @@ class Catalog:
             raise TableError("a table needs a name")
         if name.lower() in self._of(Kind.VIEW):
             raise TableError(f"{name} is a view; DROP VIEW it first")
-        entry = Entry(name=name, sources=self._sources(name, source, persistent))
-        meta = self.read(name, entry.sources)
+        sources = self._sources(name, source, persistent)
+        wanted = read_options(sources, format, options or {})
+        entry = Entry(name=name, sources=sources, format=wanted.format, options=wanted.options)
+        meta = self._read_entry(entry)
         self._put(entry, persistent=persistent)
         return meta
 
@@ -107,9 +126,14 @@ class Catalog:
             raise TableError("this catalog keeps nothing: it has no home folder")
         else:
             self._registry.put(entry)
+            if self._written is not None and entry.kind is not Kind.MACRO:
+                self._written.drop(entry.name)
 
     def _remove(self, entry: Entry) -> None:
-        if self._memory.pop(entry.key, None) is None and self._registry is not None:
+        if self._memory.pop(entry.key, None) is not None:
+            return
+        dropped = entry.written and self._written is not None and self._written.drop(entry.name)
+        if not dropped and self._registry is not None:
             self._registry.remove(entry.key)
 
     # -- views and macros --------------------------------------------------------------------------
@@ -143,7 +167,8 @@ class Catalog:
             TableError: unknown name (with the nearest known), or files that cannot be read.
         """
         entry = self._entry(name)
-        return self.read(entry.name, entry.sources)
+        written = self._written_table(entry)
+        return self._read_written(written) if written else self._read_entry(entry)
 
     def describe(self, name: str) -> TableMeta:
         """Same as ``get``; the word of the command line."""
@@ -153,19 +178,47 @@ class Catalog:
         self,
         name: str,
         sources: Sequence[str],
-        options: ReadOptions = ReadOptions(),
+        options: ReadOptions = AUTOMATIC,
     ) -> TableMeta:
         """Read files that need not be in the catalog, as table ``name``."""
-        found = self._places.find(sources, Path.cwd())
+        found = self._places.find(sources, Path.cwd(), options.format or Format.PARQUET)
+        kind = options.format or _format_of(name, found)
+        if kind is not Format.PARQUET:
+            return self._texts.read(name, found, kind, options)
         footers = self._footers.read(found)
         schema = self._schema(found, footers, options)
         return TableMeta(
             name=name,
             columns=schema.columns,
-            files=tuple(_visible(footer.file, schema) for footer in footers),
+            files=self._partitions.of([footer.file for footer in footers], schema.hive_types),
             union_by_name=schema.union_by_name,
             hive_types=schema.hive_types,
         )
+
+    def is_written(self, name: str) -> bool:
+        """Whether statements made the table. Raises ``TableError``: unknown name."""
+        return self._entry(name).written
+
+    def _read_entry(self, entry: Entry) -> TableMeta:
+        options = ReadOptions(format=entry.format, options=entry.options)
+        return self.read(entry.name, entry.sources, options)
+
+    def _written_table(self, entry: Entry) -> WrittenTable | None:
+        if not entry.written or self._written is None:
+            return None
+        found = self._written.get(entry.name)
+        if found is None:
+            raise TableError(f"table {entry.name} was dropped meanwhile")
+        return found
+
+    def _read_written(self, table: WrittenTable) -> TableMeta:
+        """Its types are those it was made with; files hold them in carriers."""
+        columns = tuple(ColumnMeta(name=name, type=kind) for name, kind in table.columns)
+        files: tuple[FileMeta, ...] = ()
+        if table.paths:
+            found = self._places.find(table.paths, Path.cwd(), Format.PARQUET)
+            files = tuple(footer.file for footer in self._footers.read(found))
+        return TableMeta(name=table.name, columns=columns, files=files, carried=True)
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """Up to three known names of tables and views that resemble ``name``."""
@@ -205,7 +258,9 @@ class Catalog:
 
     def _entries(self) -> dict[str, Entry]:
         persistent = self._registry.entries() if self._registry else {}
-        return {**persistent, **self._memory}
+        names = self._written.names().values() if self._written else ()
+        written = {each.key: each for each in (Entry(name=n, written=True) for n in names)}
+        return {**persistent, **written, **self._memory}
 
     def _of(self, kind: Kind) -> dict[str, Entry]:
         found = self._entries().values()
@@ -237,20 +292,19 @@ class Catalog:
         return self._scratch
 
 
+def _format_of(name: str, found: Sequence[FoundFile]) -> Format:
+    """What the files' names say; of one that says nothing, Parquet."""
+    kinds = {format_of(file.path) or Format.PARQUET: file.path for file in found}
+    if len(kinds) > 1:
+        (first, one), (second, other), *_ = kinds.items()
+        raise TableError(
+            f"table {name} is of two formats: {one} is {first.words}, {other} is {second.words}"
+        )
+    return next(iter(kinds))
+
+
 def _absolute(source: str) -> str:
     """Sources are kept absolute: a later look may come from another working directory."""
     if "://" in source:
         return source
     return os.path.normpath(Path.cwd() / Path(source).expanduser())
-
-
-def _visible(file: FileMeta, schema: Schema) -> FileMeta:
-    """Without statistics of columns that a partition folder's key hides."""
-    hidden = {key.lower() for key, _ in schema.hive_types}
-    if not any(name.lower() in hidden for group in file.row_groups for name in group.stats):
-        return file
-    groups = tuple(
-        replace(group, stats={k: v for k, v in group.stats.items() if k.lower() not in hidden})
-        for group in file.row_groups
-    )
-    return replace(file, row_groups=groups)

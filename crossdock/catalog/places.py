@@ -11,6 +11,7 @@ from crossdock.catalog.remote_sources import find_remote
 from crossdock.catalog.schemas import PARTITION_FOLDER, partition_keys
 from crossdock.catalog.sources import FoundFile, find_files
 from crossdock.errors import TableError
+from crossdock.formats import Format
 from crossdock.remote_files import (
     SCHEME,
     RemoteFile,
@@ -28,8 +29,10 @@ class Places:
         self._remote = remote
         self._local = local
 
-    def find(self, sources: Sequence[str], base: Path) -> tuple[FoundFile, ...]:
-        """Every Parquet file that ``sources`` name, each once, in source order, then by path.
+    def find(
+        self, sources: Sequence[str], base: Path, kind: Format = Format.PARQUET
+    ) -> tuple[FoundFile, ...]:
+        """Every file that ``sources`` name, each once, in source order, then by path.
 
         Raises ``TableError`` naming a source that is missing, matches nothing, or is empty.
         """
@@ -37,16 +40,16 @@ class Places:
             raise TableError("a table needs at least one file: the list of paths is empty")
         found: dict[str, FoundFile] = {}
         for source in sources:
-            for file in self._find(source, base):
+            for file in self._find(source, base, kind):
                 found.setdefault(file.path, file)
         return tuple(found.values())
 
-    def _find(self, source: str, base: Path) -> Sequence[FoundFile]:
+    def _find(self, source: str, base: Path, kind: Format) -> Sequence[FoundFile]:
         if self._remote is not None and is_remote(source):
-            return find_remote(self._remote, source)
+            return find_remote(self._remote, source, kind)
         if not self._local:
             raise TableError(f"cannot read {source}: a table's files are named {SCHEME}bucket/key")
-        return find_files([source], base)
+        return find_files([source], base, kind)
 
     @contextmanager
     def stand_ins(

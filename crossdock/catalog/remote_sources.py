@@ -9,16 +9,19 @@ from crossdock.catalog.sources import (
     FoundFile,
     has_wildcard,
     is_marker,
-    is_parquet_name,
+    refuse_empty,
 )
 from crossdock.errors import ObjectNotFound, PlatformDenied, PlatformError, TableError
+from crossdock.formats import Format, format_of
 from crossdock.remote_files import SCHEME, RemoteFile, RemoteFiles
 
 
-def find_remote(files: RemoteFiles, source: str) -> Sequence[FoundFile]:
+def find_remote(
+    files: RemoteFiles, source: str, kind: Format = Format.PARQUET
+) -> Sequence[FoundFile]:
     """Files that ``source`` names, by URL: an object, a prefix as a folder, or a glob.
 
-    A folder means the ``*.parquet`` objects anywhere below it; marker and hidden names are no data.
+    A folder means the objects of ``kind`` anywhere below it; marker and hidden names are no data.
 
     Raises:
         TableError: the source is missing, matches nothing, or is empty; it is named.
@@ -27,22 +30,19 @@ def find_remote(files: RemoteFiles, source: str) -> Sequence[FoundFile]:
     if not bucket or has_wildcard(bucket):
         raise TableError(f"cannot read {source}: the name of a bucket must follow {SCHEME}")
     try:
-        found = _find(files, source, key)
+        found = _find(files, source, key, kind)
     except PlatformDenied as error:
         raise TableError(f"cannot read {source}: permission denied: {error}") from error
     except PlatformError as error:
         raise TableError(f"cannot read {source}: {error}") from error
     for file in found:
-        if file.size == 0:
-            raise TableError(
-                f"{file.url} is empty (0 bytes), not a Parquet file; remove it or write it again"
-            )
+        refuse_empty(file.url, file.size, kind)
     return [FoundFile(file.url, file.size, file.version) for file in found]
 
 
-def _find(files: RemoteFiles, source: str, key: str) -> Sequence[RemoteFile]:
+def _find(files: RemoteFiles, source: str, key: str, kind: Format) -> Sequence[RemoteFile]:
     if has_wildcard(key):
-        return _required(_matches(files, source), f"no Parquet file matches {source}")
+        return _required(_matches(files, source), f"no file matches {source}")
     denied: PlatformDenied | None = None
     if key and not key.endswith("/"):
         try:
@@ -52,11 +52,12 @@ def _find(files: RemoteFiles, source: str, key: str) -> Sequence[RemoteFile]:
         except PlatformDenied as error:
             denied = error  # so S3 answers for a missing object, if only a prefix may be listed
     folder = source.rstrip("/") + "/"
-    below = [file for file in files.list(folder) if _is_data(file.url.removeprefix(folder))]
+    below = [file for file in files.list(folder) if _is_data(file.url.removeprefix(folder), kind)]
     if denied is not None and not below:
         raise denied
     return _required(
-        below, f"{source} does not exist, as a file or as a folder with Parquet files (*.parquet)"
+        below,
+        f"{source} does not exist, as a file or as a folder with {kind.words} files (*.{kind})",
     )
 
 
@@ -66,9 +67,9 @@ def _required(found: Sequence[RemoteFile], complaint: str) -> Sequence[RemoteFil
     return found
 
 
-def _is_data(name: str) -> bool:
+def _is_data(name: str, kind: Format) -> bool:
     parts = name.split("/")
-    return is_parquet_name(parts[-1]) and not any(map(is_marker, parts))
+    return format_of(parts[-1]) is kind and not any(map(is_marker, parts))
 
 
 def _matches(files: RemoteFiles, pattern: str) -> Sequence[RemoteFile]:

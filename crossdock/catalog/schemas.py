@@ -8,8 +8,9 @@ DATE, TIMESTAMP or BIGINT when all values are written so, else VARCHAR; values a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import duckdb
 
@@ -42,11 +43,12 @@ def read_schema(
     """
     union_by_name = len(representatives) > 1 if union is None else union
     with duckdb.connect(config={"threads": 1, "python_enable_replacements": "false"}) as connection:
-        hive_types = _hive_types(connection, paths, hive)
-        columns = _describe(
+        hive_types = hive_types_of(connection, "read_parquet", paths, hive)
+        columns = describe(
             connection,
+            "read_parquet",
             representatives,
-            {"union_by_name": union_by_name, "hive_partitioning": bool(hive_types)},
+            {"union_by_name": str(union_by_name).lower()},
             hive_types,
         )
     return Schema(
@@ -56,14 +58,20 @@ def read_schema(
     )
 
 
-def _hive_types(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], hive: bool | None
+def hive_types_of(
+    connection: duckdb.DuckDBPyConnection,
+    reader: str,
+    paths: Sequence[str],
+    hive: bool | None,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[str, str], ...]:
+    """Keys of the partition folders with their types; () without any, or if ``hive`` is false."""
     keys = partition_keys(paths)
     if hive is False or not keys:
         return ()
     # Without union_by_name DuckDB opens the first file only and takes the rest from the paths.
-    with_keys = dict(_describe(connection, paths, {"hive_partitioning": True}, ()))
+    asked = {**options, "hive_partitioning": "true"}
+    with_keys = dict(describe(connection, reader, paths, asked, ()))
     return tuple((key, with_keys[key]) for key in keys if key in with_keys)
 
 
@@ -89,18 +97,24 @@ def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
     return found or ()
 
 
-def _describe(
+def describe(
     connection: duckdb.DuckDBPyConnection,
+    reader: str,
     paths: Sequence[str],
-    options: dict[str, bool],
+    options: Mapping[str, str],
     hive_types: tuple[tuple[str, str], ...],
 ) -> list[tuple[str, str]]:
-    arguments = [f"{name} = {str(value).lower()}" for name, value in options.items()]
+    """Names and types of what ``reader`` gives; ``options`` are SQL texts.
+
+    Raises ``TableError`` with DuckDB's reason, and the file's name.
+    """
+    asked = {"hive_partitioning": str(bool(hive_types)).lower(), **options}
+    arguments = [f"{name} = {value}" for name, value in asked.items()]
     if hive_types:
-        types = ", ".join(f"{_quote(key)}: {kind}" for key, kind in hive_types)
+        types = ", ".join(f"{sql_text(key)}: {kind}" for key, kind in hive_types)
         arguments.append(f"hive_types = {{{types}}}")
-    files = ", ".join(_quote(escape_glob(path)) for path in paths)
-    statement = f"DESCRIBE SELECT * FROM read_parquet([{files}], {', '.join(arguments)})"
+    files = sql_list([escape_glob(path) for path in paths])
+    statement = f"DESCRIBE SELECT * FROM {reader}({files}, {', '.join(arguments)})"
     try:
         rows = connection.execute(statement).fetchall()
     except duckdb.Error as error:
@@ -113,8 +127,14 @@ def escape_glob(path: str) -> str:
     return re.sub(r"[*?\[]", lambda found: f"[{found.group()}]", path)
 
 
-def _quote(text: str) -> str:
+def sql_text(text: str) -> str:
+    """A literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def sql_list(texts: Sequence[str]) -> str:
+    """A list of literals."""
+    return f"[{', '.join(map(sql_text, texts))}]"
 
 
 def _reason(error: duckdb.Error, paths: Sequence[str]) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossdock.errors import TableError
+from crossdock.formats import Format, format_of
 
-PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 WILDCARDS = "*?["
 
 
@@ -24,10 +24,12 @@ class FoundFile:
     version: int | str  # modification time in ns, or ETag
 
 
-def find_files(sources: Sequence[str], base: Path) -> tuple[FoundFile, ...]:
-    """Every Parquet file that ``sources`` name, each once, in source order, then by path.
+def find_files(
+    sources: Sequence[str], base: Path, kind: Format = Format.PARQUET
+) -> tuple[FoundFile, ...]:
+    """Every file that ``sources`` name, each once, in source order, then by path.
 
-    Relative sources start at ``base``. A folder means the ``*.parquet`` files anywhere below it;
+    Relative sources start at ``base``. A folder means the files of ``kind`` anywhere below it;
     marker and hidden files (``_SUCCESS``, ``_temporary/``, ``.part.crc``) are no data.
 
     Raises:
@@ -35,19 +37,23 @@ def find_files(sources: Sequence[str], base: Path) -> tuple[FoundFile, ...]:
     """
     if not sources:
         raise TableError("a table needs at least one file: the list of paths is empty")
-    paths = dict.fromkeys(path for source in sources for path in _expand(source, base))
-    return tuple(_look(path) for path in paths)
+    paths = dict.fromkeys(path for source in sources for path in _expand(source, base, kind))
+    return tuple(_look(path, kind) for path in paths)
 
 
-def is_parquet_name(name: str) -> bool:
-    return name.lower().endswith(PARQUET_SUFFIXES)
+def refuse_empty(path: str, size: int, kind: Format) -> None:
+    """Raise ``TableError`` for a file of 0 bytes that is no text: there it only has no row."""
+    if size == 0 and kind is Format.PARQUET and format_of(path) in (Format.PARQUET, None):
+        raise TableError(
+            f"{path} is empty (0 bytes), not a Parquet file; remove it or write it again"
+        )
 
 
 def has_wildcard(text: str) -> bool:
     return any(character in text for character in WILDCARDS)
 
 
-def _expand(source: str, base: Path) -> list[str]:
+def _expand(source: str, base: Path, kind: Format) -> list[str]:
     if "://" in source:
         scheme = source.split("://", 1)[0]
         raise TableError(f"cannot read {source}: {scheme}:// is not a local path")
@@ -55,13 +61,11 @@ def _expand(source: str, base: Path) -> list[str]:
     if os.path.lexists(path):
         if not Path(path).is_dir():
             return [path]
-        return _required(
-            sorted(_below(path)), f"no Parquet file (*.parquet) below the folder {source}"
-        )
+        return _required(sorted(_below(path, kind)), _nothing_below(path, source, kind))
     if has_wildcard(source):
         fixed = Path(*Path(path).parts[: _fixed_parts(path)])
         hint = "" if fixed.exists() else f": {fixed} does not exist{_nearest(str(fixed))}"
-        return _required(_matches(path), f"no Parquet file matches {source}{hint}")
+        return _required(_matches(path), f"no file matches {source}{hint}")
     raise TableError(f"{source} does not exist{_nearest(path)}")
 
 
@@ -76,11 +80,21 @@ def is_marker(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def _below(folder: str) -> Iterator[str]:
+def _nothing_below(folder: str, source: str, kind: Format) -> str:
+    complaint = f"no {kind.words} file (*.{kind}) below the folder {source}"
+    if kind is not Format.PARQUET:
+        return complaint
+    others = [each for each in Format if each is not kind and any(_below(folder, each))]
+    if not others:
+        return complaint
+    return f"{complaint}, but {others[0].words} files: give the table the format {others[0]}"
+
+
+def _below(folder: str, kind: Format) -> Iterator[str]:
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not is_marker(name)]
         for name in names:
-            if is_parquet_name(name) and not is_marker(name):
+            if format_of(name) is kind and not is_marker(name):
                 yield os.path.join(parent, name)  # noqa: PTH118  # called once a file
 
 
@@ -101,15 +115,12 @@ def _fixed_parts(pattern: str) -> int:
     return next((i for i, part in enumerate(parts) if has_wildcard(part)), len(parts))
 
 
-def _look(path: str) -> FoundFile:
+def _look(path: str, kind: Format) -> FoundFile:
     try:
         status = os.stat(path)  # noqa: PTH116  # called once a file
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from error
-    if status.st_size == 0:
-        raise TableError(
-            f"{path} is empty (0 bytes), not a Parquet file; remove it or write it again"
-        )
+    refuse_empty(path, status.st_size, kind)
     return FoundFile(path, status.st_size, status.st_mtime_ns)
 
 

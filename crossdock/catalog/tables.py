@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
+from crossdock.formats import Format
+
 #: A footer's minimum or maximum. Timestamps are naive UTC; nanoseconds are rounded outwards.
 Bound = int | str | Decimal | date | datetime
 
@@ -39,12 +41,21 @@ class RowGroupMeta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextReader:
+    """How a CSV or JSON file is read: what DuckDB found out about it, so that no task guesses."""
+
+    names: tuple[str, ...]  # of a CSV file's columns, in its own order
+    options: tuple[tuple[str, str], ...]  # of DuckDB's reader, values as SQL text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileMeta:
     path: str
     size: int  # bytes
     version: str  # modification time in ns, or ETag
-    rows: int
+    rows: int  # of CSV and JSON an estimate, at least 1 where there may be one
     row_groups: tuple[RowGroupMeta, ...]
+    reader: int = -1  # of the table's readers; none for Parquet
     #: Top-level columns, in lower case, whose minimum and maximum may leave a NaN out.
     hidden_nan: frozenset[str] = frozenset()
 
@@ -62,6 +73,14 @@ class TableMeta:
     files: tuple[FileMeta, ...]
     union_by_name: bool = False
     hive_types: tuple[tuple[str, str], ...] = ()
+    carried: bool = False  # the files hold the columns in carriers, as the engine writes tables
+    format: Format = Format.PARQUET
+    readers: tuple[TextReader, ...] = ()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether ``rows`` are known and no estimate."""
+        return self.format is Format.PARQUET
 
     @property
     def rows(self) -> int:

@@ -10,27 +10,51 @@ import click
 from crossdock.cli.options import endpoint_options, home_option
 
 if TYPE_CHECKING:
-    from crossdock.catalog import Catalog
-    from crossdock.client.remote_tables import RemoteTables
+    from crossdock.catalog import Catalog, TableMeta
+    from crossdock.client.remote_tables import RemoteTable, RemoteTables
 
 
 @click.group()
 def tables() -> None:
-    """Name Parquet files once, for every later query of this home folder or deployment."""
+    """Name files once, for every later query of this home folder or deployment."""
 
 
 @tables.command()
 @click.argument("name")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--format", "kind", help="parquet, csv or json, if the files' names do not say it.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Of DuckDB's reader of CSV or JSON, such as delim=';'. May be repeated.",
+)
 @home_option
 @endpoint_options
-def add(name: str, paths: tuple[str, ...], **where: Any) -> None:
+def add(
+    name: str, paths: tuple[str, ...], kind: str | None, options: tuple[str, ...], **where: Any
+) -> None:
     """Name files, globs or folders; an entry of that name is replaced."""
-    meta = _tables(**where).add(name, list(paths), persistent=True)
+    meta = _tables(**where).add(
+        name, list(paths), persistent=True, format=kind, options=dict(map(_option, options))
+    )
     click.echo(
-        f"{meta.name}: {len(meta.columns)} columns, {meta.rows:,} rows, {len(meta.files)} files",
+        f"{meta.name}: {len(meta.columns)} columns, {_rows(meta)}, {len(meta.files)} files",
         err=True,
     )
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--option")
+    return name.strip().lower(), value
+
+
+def _rows(meta: TableMeta | RemoteTable) -> str:
+    """Of CSV and JSON, estimated: nobody has read them."""
+    return f"{meta.rows:,} rows" if meta.is_counted else f"about {meta.rows:,} rows"
 
 
 @tables.command("list")
@@ -52,7 +76,7 @@ def describe(name: str, **where: Any) -> None:
     meta = _tables(**where).describe(name)
     for column in meta.columns:
         click.echo(f"{column.name}\t{column.type}")
-    click.echo(f"{meta.rows:,} rows, {meta.size:,} bytes, {len(meta.files)} files", err=True)
+    click.echo(f"{_rows(meta)}, {meta.size:,} bytes, {len(meta.files)} files", err=True)
 
 
 @tables.command()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from crossdock.api.messages import Column
 from crossdock.api.models import TableBody, TableDocument, TableListings
@@ -21,6 +24,7 @@ class RemoteTable:
     files: range
     rows: int
     size: int  # bytes
+    is_counted: bool  # whether ``rows`` are known and no estimate
 
 
 class RemoteTables:
@@ -39,9 +43,17 @@ class RemoteTables:
         return listed[name.lower()]
 
     def add(
-        self, name: str, source: str | Sequence[str], *, persistent: bool = True
+        self,
+        name: str,
+        source: str | Sequence[str],
+        *,
+        persistent: bool = True,
+        format: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> RemoteTable:
         """Name files, globs or folders (``s3://bucket/prefix/``), for every caller.
+
+        ``format`` and ``options`` are those of ``Catalog.add``.
 
         Raises ``TableError`` when they cannot be read, or when they are on this machine.
         """
@@ -49,9 +61,12 @@ class RemoteTables:
         local = [each for each in sources if "://" not in each]
         if local or not persistent:
             raise TableError(f"table {name}: a deployment reads from S3 only, not {local}")
-        document = self._api.call(
-            "PUT", f"/tables/{quoted(name)}", TableDocument, body=TableBody(sources=sources)
-        )
+        body: dict[str, Any] = {"sources": sources, "format": format, "options": options or {}}
+        try:
+            checked = msgspec.convert(body, TableBody)
+        except msgspec.ValidationError as error:
+            raise TableError(f"table {name}: {error}") from error
+        document = self._api.call("PUT", f"/tables/{quoted(name)}", TableDocument, body=checked)
         return _table(document)
 
     def get(self, name: str) -> RemoteTable:
@@ -72,5 +87,10 @@ class RemoteTables:
 
 def _table(document: TableDocument) -> RemoteTable:
     return RemoteTable(
-        document.name, document.columns, range(document.files), document.rows, document.bytes
+        document.name,
+        document.columns,
+        range(document.files),
+        document.rows,
+        document.bytes,
+        document.counted,
     )

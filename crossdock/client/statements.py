@@ -19,10 +19,10 @@ from crossdock.executor.inputs import (
     Reading,
     in_users_words,
     open_slices,
-    scan_query,
     slices_of,
 )
 from crossdock.executor.memory_advice import with_memory_advice
+from crossdock.executor.scans import scan_query
 from crossdock.executor.sources import Sources
 from crossdock.executor.types import quote
 from crossdock.planner.plan import StagePlan

@@ -28,15 +28,16 @@ from crossdock.executor.inputs import (
     exchange_query,
     in_users_words,
     open_slices,
-    scan_query,
     slices_of,
     slices_of_plan,
 )
 from crossdock.executor.interrupt import Interrupt
 from crossdock.executor.memory_advice import with_memory_advice
 from crossdock.executor.outputs import check_types, source_of, write_edge, write_result
+from crossdock.executor.scans import scan_query
 from crossdock.executor.sources import LocalSources, Sources
 from crossdock.executor.types import quote
+from crossdock.executor.writing import OutputFile, write_files
 from crossdock.planner.plan import FileSlice, ScanInput, Stage, StagePlan
 from crossdock.process_memory import peak_resident
 from crossdock.shuffle.spec import SectionFile
@@ -52,6 +53,7 @@ class TaskOutput:
 
     folder: Path
     sections: tuple[SectionFile, ...]
+    files: tuple[OutputFile, ...] = ()  # of the last stage of a statement that writes
     rows_in: int
     bytes_in: int
     rows_out: int
@@ -229,15 +231,16 @@ class _Run:
         target.mkdir()
         self._create_views(connection)
         interrupt.check()
-        sections = self._write(connection, engine, target, interrupt)
+        sections, files, rows = self._write(connection, engine, target, interrupt)
         self._confirm_sources()
         return TaskOutput(
             folder=folder,
             sections=sections,
+            files=files,
             rows_in=self._rows_in,
             bytes_in=self._bytes_in,
-            rows_out=sum(section.rows for section in sections),
-            bytes_out=sum(section.size for section in sections),
+            rows_out=rows,
+            bytes_out=sum(section.size for section in sections) + sum(file.size for file in files),
             seconds=time.perf_counter() - started,
             peak_memory=peak_resident(),
         )
@@ -268,17 +271,24 @@ class _Run:
         engine: PlanEngine,
         target: Path,
         interrupt: Interrupt,
-    ) -> tuple[SectionFile, ...]:
+    ) -> tuple[tuple[SectionFile, ...], tuple[OutputFile, ...], int]:
+        """Sections, files, and the rows of both."""
         columns = self.stage.columns
         names = () if self.stage.outputs else tuple(each.name for each in self.plan.columns)
-        check_columns(columns, names)
+        write = None if self.stage.outputs else self.plan.write
+        if write is None:
+            check_columns(columns, names)
         source = source_of(self.stage.fragment, columns)
         if self.stage.stage not in engine.checked:
             # Inputs are cast to the plan's types, so every task of the stage makes the same ones.
             check_types(connection, source, columns)
             engine.checked.add(self.stage.stage)
+        if write is not None:
+            files, rows = write_files(connection, source, write, target)
+            return (), tuple(files), rows
         if not self.stage.outputs:
-            return write_result(connection, source, columns, target)
+            result = write_result(connection, source, columns, target)
+            return result, (), sum(section.rows for section in result)
         if len(self.stage.outputs) > 1:
             # Run once for all edges: two runs need not give the same rows.
             connection.execute(f"CREATE TEMP TABLE crossdock_output AS SELECT * FROM {source}")
@@ -287,7 +297,7 @@ class _Run:
         for number in self.stage.outputs:
             interrupt.check()
             sections += write_edge(connection, source, self._edges[number], target)
-        return tuple(sections)
+        return tuple(sections), (), sum(section.rows for section in sections)
 
     def _confirm_sources(self) -> None:
         for slices in self._slices:

@@ -1,4 +1,4 @@
-"""A fragment's inputs as views: table scans and exchanged rows, typed as the plan says."""
+"""A fragment's inputs: slices of tables' files, made readable, and exchanged rows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import duckdb
 import msgspec
 
 from coordinator_state.records import ErrorRecord
-from crossdock.errors import TableError
 from crossdock.executor.carriers import column_carrier_type, decode_column
 from crossdock.executor.engine import text
 from crossdock.executor.sources import Sources, Wanted
-from crossdock.executor.types import parse_type, quote
 from crossdock.planner.plan import CarriedColumn, FileSlice, ScanInput, StagePlan
 
 #: Stands for the rows of an input or output that has no column; DuckDB has no empty column list.
 PLACEHOLDER = "row"
-_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _COUNT_READ = """
 WITH slices AS (
   SELECT unnest($paths) AS file, unnest($firsts) AS first_row, unnest($lasts) AS last_row
@@ -110,20 +106,9 @@ def slices_of_plan(plan: StagePlan) -> Iterator[FileSlice]:
                 yield from split
 
 
-def scan_query(
-    connection: duckdb.DuckDBPyConnection, scan: ScanInput, opened: Sequence[OpenSlice]
-) -> str:
-    """SELECT with the scan's columns, by name and of the declared types.
-
-    Whole files share one arm (one reader, in parallel); each row range is an arm of its own,
-    because only then DuckDB prunes its row groups.
-    """
-    whole = [each for each in opened if each.whole]
-    arms = [whole] if whole else []
-    arms += [[each] for each in opened if not each.whole]
-    if not arms:
-        return _no_rows(scan)
-    return " UNION ALL ".join(_arm(connection, scan, arm) for arm in arms)
+def file_text(path: Path) -> str:
+    """A path as an SQL literal."""
+    return text(str(path))
 
 
 def exchange_query(columns: Sequence[CarriedColumn], files: Sequence[Path]) -> str:
@@ -136,7 +121,7 @@ def exchange_query(columns: Sequence[CarriedColumn], files: Sequence[Path]) -> s
             for index, column in enumerate(columns)
         )
     if files:
-        listed = ", ".join(map(_file, files))
+        listed = ", ".join(map(file_text, files))
         return f"SELECT {items} FROM read_parquet([{listed}], hive_partitioning = false)"
     empty = ", ".join(
         f"CAST(NULL AS {column_carrier_type(column)}) AS c{index}"
@@ -166,81 +151,3 @@ def count_read(
     ).fetchone()
     rows, size = counted or (None, None)
     return int(rows or 0), int(size or 0)
-
-
-def _file(path: Path) -> str:
-    return text(str(path))
-
-
-def _no_rows(scan: ScanInput) -> str:
-    items = [
-        f"CAST(NULL AS {parse_type(type)}) AS {quote(name)}"
-        for name, type in zip(scan.columns, scan.types, strict=True)
-    ]
-    return f"SELECT {', '.join(items) or f'TRUE AS {PLACEHOLDER}'} WHERE FALSE"
-
-
-def _arm(
-    connection: duckdb.DuckDBPyConnection, scan: ScanInput, opened: Sequence[OpenSlice]
-) -> str:
-    options = ["hive_partitioning = false"]
-    if scan.union_by_name and len(opened) > 1:
-        options.append("union_by_name = true")
-    listed = ", ".join(_file(each.path) for each in opened)
-    ranged = not opened[0].whole
-    reader = f"read_parquet([{listed}], {', '.join(options)})"
-    present = _columns(connection, reader) if scan.union_by_name else None
-    items = ", ".join(_items(scan, opened, present)) or f"TRUE AS {PLACEHOLDER}"
-    if not ranged:
-        return f"SELECT {items} FROM {reader}"
-    options.append("file_row_number = true")
-    reader = f"read_parquet([{listed}], {', '.join(options)})"
-    slice = opened[0].slice
-    where = f"file_row_number >= {slice.first}"
-    if slice.last >= 0:
-        where = f"file_row_number BETWEEN {slice.first} AND {slice.last}"
-    return f"SELECT {items} FROM {reader} WHERE {where}"
-
-
-def _columns(connection: duckdb.DuckDBPyConnection, reader: str) -> frozenset[str]:
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
-    return frozenset(str(row[0]).lower() for row in rows)
-
-
-def _items(
-    scan: ScanInput, opened: Sequence[OpenSlice], present: frozenset[str] | None
-) -> list[str]:
-    hive = {key.lower() for key, _ in scan.hive_types}
-    items = []
-    for name, declared in zip(scan.columns, scan.types, strict=True):
-        type = parse_type(declared)
-        if name.lower() in hive:
-            source = _hive_value(name, opened)
-        elif present is not None and name.lower() not in present:
-            source = "NULL"
-        else:
-            source = quote(name)
-        if name in scan.hidden_nan:
-            # No filter and no min() passes through TRY to statistics that know of no NaN.
-            source = f"TRY({source})"
-        items.append(f"CAST({source} AS {type}) AS {quote(name)}")
-    return items
-
-
-def _hive_value(key: str, opened: Sequence[OpenSlice]) -> str:
-    """The partition value of ``key``: a constant, or looked up by the file's position."""
-    values = [_path_value(key, each.slice.path) for each in opened]
-    literals = ["NULL" if value is None else text(value) for value in values]
-    if len(set(literals)) == 1:
-        return literals[0]
-    return f"([{', '.join(literals)}]::VARCHAR[])[file_index::BIGINT + 1]"
-
-
-def _path_value(key: str, path: str) -> str | None:
-    """The value of ``key=value`` in a file's folders, percent-decoded once."""
-    for folder in reversed(path.split("/")[:-1]):
-        name, separator, value = folder.partition("=")
-        if separator and unquote(name).lower() == key.lower():
-            decoded = unquote(value)
-            return None if decoded == _HIVE_NULL else decoded
-    raise TableError(f"{path}: no folder gives a value for partition column {key}")

@@ -91,7 +91,7 @@ class SparseFiles:
         A small file is laid whole.
         """
         if file.size <= WHOLE_BYTES:
-            self._files.fetch(file, [Range(0, file.size)], target)
+            self.lay_whole(file, target)
             return
         known = self._footer(file, target)
         lay_tail(known.tail, file.size, target)
@@ -99,6 +99,10 @@ class SparseFiles:
         holes = [chunk.place for chunk in known.chunks if not chunk.serves(names, rows)]
         end = file.size - len(known.tail)
         self._files.fetch(file, between(holes, end), target)
+
+    def lay_whole(self, file: RemoteFile, target: Path) -> None:
+        """All of a file. Raises as ``RemoteFiles``."""
+        self._files.fetch(file, [Range(0, file.size)], target)
 
     def groups_of(self, file: RemoteFile, rows: Rows, scratch: Path) -> Rows:
         """Rows of the row groups that ``rows`` lie in: what ``lay`` brings along anyway.
@@ -146,7 +150,10 @@ class RemoteSources:
         file = RemoteFile(slice.path, slice.size, slice.version)
         target = folder / f"remote-{next(self._numbers)}.parquet"
         try:
-            self._sparse.lay(file, Rows(slice.first, slice.last), columns, target)
+            if slice.reader >= 0:
+                self._sparse.lay_whole(file, target)
+            else:
+                self._sparse.lay(file, Rows(slice.first, slice.last), columns, target)
         except ObjectNotFound:
             raise SourceChanged(
                 f"{slice.path} does not exist any more; it did when the query was planned",

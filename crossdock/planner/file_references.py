@@ -1,4 +1,4 @@
-"""Files named inside a statement become tables: ``FROM 'x.parquet'``, ``read_parquet([...])``.
+"""Files named inside a statement become tables: ``FROM 'x.parquet'``, ``read_csv([...])``.
 
 Each gets a generated name that no other table or WITH entry of the statement has, and keeps the
 alias under which DuckDB would know its columns.
@@ -13,19 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from crossdock.catalog import ReadOptions
+from crossdock.catalog.options import SYNONYMS, supported_options
+from crossdock.formats import Format, format_of
 from crossdock.planner.sql_errors import sql_error
-from crossdock.planner.statements import PARQUET_FUNCTIONS, position_of
+from crossdock.planner.sql_text import quote_literal
+from crossdock.planner.statements import FILE_FUNCTIONS, position_of
 from crossdock.planner.syntax import Node, arguments, function_name, table_path
 
-_PARQUET = (".parquet", ".parq", ".pq")
 _OTHER_FORMATS = (
-    *(".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".avro", ".orc", ".xlsx"),
+    *(".txt", ".avro", ".orc", ".xlsx"),
     *(".arrow", ".feather", ".db", ".duckdb", ".sqlite", ".vortex"),
 )
 _COMPRESSED = (".gz", ".zst", ".bz2", ".xz")
+_ENDINGS = r"(\.(parquet|parq|pq|csv|tsv|json|jsonl|ndjson))?(\.(gz|zst))?$"
 #: What a table reference says beside its name and alias.
 _KEPT = ("column_name_alias", "sample")
-_OPTIONS = ("hive_partitioning", "union_by_name")
+_FLAGS = ("hive_partitioning", "union_by_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,12 @@ class FileReferences:
         """The table reference that takes the place of ``node``; None if it names no file.
 
         Raises:
-            SqlError: files that are not Parquet, options or arguments that are not supported.
+            SqlError: files of other formats, options or arguments that are not supported.
         """
         kind = node.get("type")
         if kind == "BASE_TABLE":
             found = self._named_file(node)
-        elif kind == "TABLE_FUNCTION" and function_name(node["function"]) in PARQUET_FUNCTIONS:
+        elif kind == "TABLE_FUNCTION" and function_name(node["function"]) in FILE_FUNCTIONS:
             found = self._function(node)
         else:
             return None
@@ -83,7 +86,7 @@ class FileReferences:
         return FileReference(
             sources=(name,),
             options=ReadOptions(),
-            alias=name if wild else Path(name).stem,
+            alias=name if wild else _alias(name),
             stem=_stem(name),
         )
 
@@ -92,8 +95,8 @@ class FileReferences:
         for ending in _COMPRESSED:
             lower = lower.removesuffix(ending)
         if lower.endswith(_OTHER_FORMATS):
-            raise self._error(f"cannot read {name}: only Parquet is read for now", node)
-        return lower.endswith(_PARQUET) or "/" in name or "*" in name
+            raise self._error(f"cannot read {name}: only Parquet, CSV and JSON are read", node)
+        return format_of(name) is not None or "/" in name or "*" in name
 
     def _function(self, node: Node) -> FileReference:
         name = function_name(node["function"])
@@ -104,24 +107,62 @@ class FileReferences:
             expression = argument["expression"]
             key, value = _option(argument.get("name", ""), expression)
             if key:
-                options[key] = self._flag(name, key, value, node)
+                options[key] = value
             else:
                 positional.append(expression)
         if len(positional) != 1:
             raise self._error(f"{name}() takes one path or one list of paths", node)
         sources = self._paths(name, positional[0], node)
-        return FileReference(sources, ReadOptions(**options), alias=name, stem=_stem(sources[0]))
+        return FileReference(
+            sources, self._read_options(name, options, node), alias=name, stem=_stem(sources[0])
+        )
+
+    def _read_options(self, function: str, given: Mapping[str, Node], node: Node) -> ReadOptions:
+        kind = _format_of_function(function)
+        known = () if kind is Format.PARQUET else supported_options(kind)
+        flags: dict[str, bool] = {}
+        texts: dict[str, str] = {}
+        if function.startswith("read_ndjson"):
+            texts["format"] = quote_literal("newline_delimited")
+        for option, value in given.items():
+            if option in _FLAGS:
+                flags[option] = self._flag(function, option, value, node)
+            elif option in known:
+                texts[SYNONYMS.get(option, option)] = self._text(function, option, value, node)
+            else:
+                supported = ", ".join(sorted({*_FLAGS, *known}))
+                raise self._error(
+                    f"{function}(): the option {option} is not supported; these are: {supported}",
+                    node,
+                )
+        return ReadOptions(format=kind, options=tuple(sorted(texts.items())), **flags)
 
     def _flag(self, function: str, option: str, value: Node, node: Node) -> bool:
-        if option not in _OPTIONS:
-            supported = " and ".join(_OPTIONS)
-            raise self._error(
-                f"{function}(): the option {option} is not supported yet; {supported} are", node
-            )
         constant = self._constant(value)
         if str(constant).lower() not in ("true", "false", "1", "0"):
             raise self._error(f"{function}(): {option} must be true or false", node)
         return str(constant).lower() in ("true", "1")
+
+    def _text(self, function: str, option: str, value: Node, node: Node) -> str:
+        """An option's value as SQL text: constants, lists and structs of them."""
+        called = function_name(value)
+        if called == "list_value":
+            items = [self._text(function, option, item, node) for item in arguments(value)]
+            return f"[{', '.join(items)}]"
+        if called == "struct_pack":
+            pairs = [
+                f"{quote_literal(str(argument['name']))}: "
+                + self._text(function, option, argument["expression"], node)
+                for argument in value.get("arguments", ())
+            ]
+            return f"{{{', '.join(pairs)}}}"
+        constant = self._constant(value)
+        if constant is None:
+            raise self._error(f"{function}(): {option} must be written as a constant", node)
+        if isinstance(constant, bool | int | float):
+            return str(constant).lower()
+        kind = value.get("literal", {}).get("kind", "STRING")
+        return quote_literal(str(constant)) if kind == "STRING" else str(constant)
 
     def _paths(self, function: str, expression: Node, node: Node) -> tuple[str, ...]:
         if function_name(expression) == "list_value":
@@ -168,6 +209,12 @@ class FileReferences:
         return sql_error(reason, self._sql, position_of(node))
 
 
+def _format_of_function(name: str) -> Format:
+    if "parquet" in name:
+        return Format.PARQUET
+    return Format.CSV if "csv" in name else Format.JSON
+
+
 def _option(name: str, expression: Node) -> tuple[str, Node]:
     """Key and value of ``key := value`` and ``key = value`` arguments; "" for a plain one."""
     if name:
@@ -179,10 +226,18 @@ def _option(name: str, expression: Node) -> tuple[str, Node]:
     return "", expression
 
 
+def _alias(name: str) -> str:
+    """DuckDB's: the file's name without its endings, that of a compression included."""
+    base = Path(name).name
+    for ending in _COMPRESSED:
+        base = base.removesuffix(ending)
+    return Path(base).stem
+
+
 def _stem(source: str) -> str:
     """A readable name: the file's, or the last folder's that holds no wildcard."""
     for part in reversed(Path(source).parts):
-        cleaned = re.sub(r"\.(parquet|parq|pq)$", "", part, flags=re.IGNORECASE).strip("/ ")
+        cleaned = re.sub(_ENDINGS, "", part, flags=re.IGNORECASE).strip("/ ")
         if cleaned and not any(c in cleaned for c in "*?[") and cleaned not in (".", ".."):
             return cleaned
     return "files"

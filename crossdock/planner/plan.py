@@ -10,8 +10,10 @@ from enum import StrEnum
 
 import msgspec
 
+from crossdock.formats import Format
+
 #: Bumped when an older worker could misread a newer plan.
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 class ShuffleMode(StrEnum):
@@ -60,6 +62,14 @@ class FileSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last: int = -1
     rows: int = -1  # in the row groups to be read; < 0: not counted
     bytes: int = 0  # of the column chunks to be read, compressed
+    reader: int = -1  # of the scan's text readers; < 0: Parquet
+
+
+class TextReader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How CSV or JSON files are read: options of DuckDB's reader, values as SQL text."""
+
+    options: tuple[tuple[str, str], ...]
+    names: tuple[str, ...] = ()  # of a CSV file's columns, in its own order
 
 
 class ScanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +87,10 @@ class ScanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     union_by_name: bool = False
     hive_types: tuple[tuple[str, str], ...] = ()  # (partition key, type); values come from paths
     hidden_nan: tuple[str, ...] = ()  # columns whose file statistics may leave a NaN out
+    format: Format = Format.PARQUET
+    readers: tuple[TextReader, ...] = ()  # of CSV and JSON, by the slices' numbers
+    file_types: tuple[tuple[str, str], ...] = ()  # of CSV and JSON: all columns files may have
+    carried: bool = False  # the files hold columns in their carriers: the engine wrote them
 
 
 class ExchangeInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,6 +125,36 @@ class ResultColumn(msgspec.Struct, frozen=True, kw_only=True):
     type: str
 
 
+class WriteKind(StrEnum):
+    """What the last stage's files become."""
+
+    TABLE = "table"  # of the catalog: found through its manifest only
+    FILES = "files"  # below a prefix of the user's
+
+
+class Existing(StrEnum):
+    """What is done if the target is there already."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"  # nothing is written
+    REPLACE = "replace"
+    ADD = "add"
+
+
+class Write(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a statement that writes does with the rows of its last stage."""
+
+    kind: WriteKind
+    target: str  # a table's name; an absolute folder or file, or a URL of either
+    columns: tuple[ResultColumn, ...]  # of the target
+    existing: Existing = Existing.REFUSE
+    format: str = "parquet"  # parquet | csv | json
+    ending: str = "parquet"  # of file names
+    options: str = ""  # of the engine's COPY, as SQL text, beside the format
+    partition_by: tuple[str, ...] = ()
+    one_file: bool = False  # the target is a file and no folder
+
+
 class StagePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A query, cut into stages; ``stages[-1]`` makes the result. Producers precede consumers."""
 
@@ -124,6 +168,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     one_task: bool = False  # one stage, one task, the user's own text; runs in process locally
     scanned_bytes: int = 0  # column chunks that will be read, from footers
     notes: tuple[str, ...] = ()  # what has no distributed form, in words
+    write: Write | None = None  # the last stage's rows are written there; the result is their count
 
     def depth(self, stage: int) -> int:
         """0 for a stage that reads only tables, else 1 + its deepest producer's."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crossdock.planner.nodes import Scan
 from crossdock.planner.options import PlannerOptions
@@ -22,8 +23,7 @@ _LEAST_SPLIT_BYTES = 2 * 1024 * 1024
 _ROW_WEIGHT = 0.125
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Neighbouring rows of one file: a row group, or a part of one."""
 
     file: FileMeta
@@ -41,19 +41,19 @@ class Piece:
         return Piece(self.file, self.first + start, rows, self.bytes * rows / self.rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScanWork:
     """The pieces of a table a scan has to read, in file order."""
 
     pieces: tuple[Piece, ...]
 
-    @property
+    @cached_property
     def rows(self) -> int:
-        return sum(p.rows for p in self.pieces)
+        return sum([p.rows for p in self.pieces])
 
-    @property
+    @cached_property
     def bytes(self) -> float:
-        return sum(p.bytes for p in self.pieces)
+        return sum([p.bytes for p in self.pieces])
 
     def natural_tasks(self, options: PlannerOptions) -> int:
         """How many tasks this much reading deserves; at least 1.
@@ -63,18 +63,25 @@ class ScanWork:
         """
         if not self.rows:
             return 1
+        most = self.rows if self._divisible else len(self.pieces)
         enough = math.ceil(self.bytes / _LEAST_SPLIT_BYTES)
         tasks = max(
             math.ceil(self.bytes / options.split_bytes),
-            min(options.workers, self.rows if options.forced else max(enough, 1)),
+            min(options.workers, most if options.forced else max(enough, 1)),
         )
         if tasks > options.workers:
-            tasks = min(math.ceil(tasks / options.workers) * options.workers, self.rows)
-        return tasks
+            tasks = math.ceil(tasks / options.workers) * options.workers
+        return min(tasks, most)
+
+    @property
+    def _divisible(self) -> bool:
+        """Texts are read whole: where a row begins in them, only their reader knows."""
+        return all(piece.file.reader < 0 for piece in self.pieces)
 
     def cut(self, tasks: int) -> tuple[tuple[FileSlice, ...], ...]:
         """Exactly ``tasks`` splits; some are empty if there are fewer rows than tasks."""
-        pieces = self.pieces if len(self.pieces) >= tasks else _cut_rows(self.pieces, tasks)
+        whole = len(self.pieces) >= tasks or not self._divisible
+        pieces = self.pieces if whole else _cut_rows(self.pieces, tasks)
         runs = _even_runs(pieces, tasks)
         splits = [_slices(run) for run in runs]
         return tuple(splits) + ((),) * (tasks - len(splits))
@@ -86,17 +93,32 @@ def scan_work(table: TableMeta, scan: Scan) -> ScanWork:
     keep = RowGroupFilter(scan)
     return ScanWork(
         tuple(
-            Piece(
-                file,
-                group.first_row,
-                group.rows,
-                float(sum(group.column_bytes.get(c, 0) for c in wanted)),
-            )
-            for file in table.files
-            for group in file.row_groups
-            if keep.may_match(group)
+            [
+                Piece(file, group.first_row, group.rows, _bytes(group.column_bytes, wanted))
+                for file in table.files
+                for group in file.row_groups
+                if keep.may_match(group)
+            ]
         )
     )
+
+
+def _bytes(columns: Mapping[str, int], wanted: Sequence[str]) -> float:
+    return float(sum([columns.get(name, 0) for name in wanted]))
+
+
+class ScanWorks:
+    """The work of scans, each looked for once: one plan asks for it several times."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, ScanWork] = {}
+
+    def of(self, table: TableMeta, scan: Scan) -> ScanWork:
+        key = (table.name, scan.columns, scan.filters)
+        known = self._kept.get(key)
+        if known is None:
+            known = self._kept[key] = scan_work(table, scan)
+        return known
 
 
 def whole_table(table: TableMeta) -> tuple[FileSlice, ...]:
@@ -108,6 +130,7 @@ def whole_table(table: TableMeta) -> tuple[FileSlice, ...]:
             version=file.version,
             rows=file.rows,
             bytes=sum(sum(group.column_bytes.values()) for group in file.row_groups),
+            reader=file.reader,
         )
         for file in table.files
     )
@@ -178,4 +201,5 @@ def _slice(piece: Piece) -> FileSlice:
         last=-1 if whole else piece.first + piece.rows - 1,
         rows=piece.rows,
         bytes=round(piece.bytes),
+        reader=file.reader,
     )

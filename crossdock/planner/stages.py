@@ -31,6 +31,7 @@ from crossdock.planner.plan import (
     ScanInput,
     ShuffleMode,
     Stage,
+    TextReader,
 )
 from crossdock.planner.render import render, render_expression
 from crossdock.planner.splits import whole_table
@@ -223,7 +224,11 @@ class _Drawing:
             whole=draft.whole,
             union_by_name=table.union_by_name,
             hive_types=table.hive_types,
+            carried=table.carried,
             hidden_nan=tuple(name for name in columns if name.lower() in table.hidden_nan),
+            format=table.format,
+            readers=text_readers(table),
+            file_types=file_types(table),
         )
 
 
@@ -296,5 +301,22 @@ def whole_scan(name: str, table: TableMeta) -> ScanInput:
         whole=True,
         union_by_name=table.union_by_name,
         hive_types=table.hive_types,
+        carried=table.carried,
         hidden_nan=tuple(c.name for c in table.columns if c.name.lower() in table.hidden_nan),
+        format=table.format,
+        readers=text_readers(table),
+        file_types=file_types(table),
     )
+
+
+def text_readers(table: TableMeta) -> tuple[TextReader, ...]:
+    """How the table's texts are read; () for Parquet."""
+    return tuple(TextReader(options=each.options, names=each.names) for each in table.readers)
+
+
+def file_types(table: TableMeta) -> tuple[tuple[str, str], ...]:
+    """All columns that the table's texts may have, with their types; () for Parquet."""
+    if not table.readers:
+        return ()
+    keys = {key for key, _ in table.hive_types}
+    return tuple((c.name, c.type) for c in table.columns if c.name not in keys)

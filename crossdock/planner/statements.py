@@ -28,7 +28,12 @@ TABLE_FUNCTIONS = frozenset(
         "unnest",
     }
 )
-PARQUET_FUNCTIONS = frozenset({"read_parquet", "parquet_scan"})
+FILE_FUNCTIONS = frozenset(
+    {
+        *("read_parquet", "parquet_scan", "read_csv", "read_csv_auto"),
+        *("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"),
+    }
+)
 _FILE_FUNCTION_PREFIXES = ("read_", "sniff_", "parquet_", "glob", "arrow_", "pandas_", "python_")
 _SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "system", "temp"})
 _SYSTEM_PREFIXES = ("duckdb_", "pg_", "sqlite_", "pragma_")
@@ -36,7 +41,7 @@ _SYSTEM_PREFIXES = ("duckdb_", "pg_", "sqlite_", "pragma_")
 _TABLES_HINT = "name tables with `crossdock tables add` or connect(tables=...)"
 _ADVICE = {
     "ALTER": _TABLES_HINT,
-    "ATTACH": "databases cannot be attached; only Parquet is read for now",
+    "ATTACH": "databases cannot be attached; Parquet, CSV and JSON files are read",
     "CALL": "only SELECT statements run",
     "COPY": "fetch the rows of a SELECT and write them where you need them",
     "CREATE": f"{_TABLES_HINT}, or use WITH for a named subquery",
@@ -122,7 +127,7 @@ class TableFunctions:
 
     def are_dangerous(self, name: str) -> bool:
         """Whether DuckDB would find a function that may look at more than the catalog's tables."""
-        if name in TABLE_FUNCTIONS or name in PARQUET_FUNCTIONS or name in self._macros:
+        if name in TABLE_FUNCTIONS or name in FILE_FUNCTIONS or name in self._macros:
             return False
         found = self._connection.execute(
             "SELECT 1 FROM duckdb_functions() WHERE lower(function_name) = $1 "
@@ -162,7 +167,7 @@ def _refuse_function(node: Node, sql: str, functions: TableFunctions) -> None:
     if not functions.are_dangerous(bare):
         return  # if there is no such function, DuckDB says so
     if bare.startswith(_FILE_FUNCTION_PREFIXES):
-        reason = f"{name}() is not available: only Parquet is read for now, by read_parquet()"
+        reason = f"{name}() is not available: read_parquet(), read_csv() and read_json() read files"
     else:
         reason = f"the table function {name}() is not available"
     raise sql_error(reason, sql, position_of(node))

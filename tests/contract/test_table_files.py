@@ -197,7 +197,7 @@ def test_a_prefix_is_a_folder_and_no_beginning_of_a_name(client: Any, catalog: C
     ("source", "words"),
     [
         ("s3://data/missing", "s3://data/missing does not exist"),
-        ("s3://data/t/*.csv", r"no Parquet file matches s3://data/t/\*\.csv"),
+        ("s3://data/t/*.csv", r"no file matches s3://data/t/\*\.csv"),
         ("s3://nobody/t", "NoSuchBucket"),
         ("s3:///t", "the name of a bucket must follow"),
         ("/etc/passwd", "named s3://bucket/key"),

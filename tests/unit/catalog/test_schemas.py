@@ -76,7 +76,9 @@ def test_folders_that_not_all_files_have_are_no_columns(tmp_path: Path) -> None:
 def test_a_partition_key_hides_the_files_own_column_and_its_statistics(tmp_path: Path) -> None:
     write(tmp_path / "k=9" / "x.parquet", pa.table({"k": [1], "v": [2]}))
     meta = Catalog().add("t", tmp_path)
-    assert set(meta.files[0].row_groups[0].stats) == {"v"}
+    stats = meta.files[0].row_groups[0].stats
+    assert set(stats) == {"k", "v"}
+    assert (stats["k"].minimum, stats["k"].maximum, stats["k"].nulls) == (9, 9, 0)
 
 
 def test_partition_folders_can_be_switched_off(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_arguments_that_are_not_supported_are_named(folder: Path, sql: str, said
     ("sql", "said"),
     [
         ("FROM 'order.parquet'", r"order\.parquet does not exist; did you mean .*orders\.parquet"),
-        ("FROM 'parts/*.parquet'", r"no Parquet file matches parts/\*\.parquet"),
+        ("FROM 'parts/*.parquet'", r"no file matches parts/\*\.parquet"),
         ("FROM 's3://bucket/x.parquet'", "s3:// is not a local path"),
     ],
 )
