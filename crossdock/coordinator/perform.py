@@ -230,11 +230,14 @@ class Performer:
         """Write LAUNCHING, then call; what the platform refuses leaves again at once."""
         # A query that waits for others asks often: it must not leave an item behind each time.
         count = what.count if self._room is None else min(what.count, self._room())
+        now = self._clock.now()
         launches = [
             Launch(
                 query_id=scene.query_id,
                 worker_id=self._ids.worker_id(),
                 worker_class=scene.worker_class(what.stage),
+                launched_at=now,
+                deadline=now + self._terms.launch_seconds,
             )
             for _ in range(count)
         ]
@@ -268,15 +271,14 @@ class Performer:
             return set(), error  # such as a function that is not there, or may not be called
 
     def _launching(self, scene: Scene, launch: Launch, what: LaunchWorkers) -> WorkerRecord:
-        now = self._clock.now()
         return WorkerRecord(
             query_id=scene.query_id,
             worker_id=WorkerId(launch.worker_id),
             stage=what.stage,
             worker_class=launch.worker_class,
-            launched_at=now,
-            launch_deadline=now + self._terms.launch_seconds,
-            life_until=now + self._terms.launch_seconds + self._terms.life_seconds,
+            launched_at=launch.launched_at,
+            launch_deadline=launch.deadline,
+            life_until=launch.deadline + self._terms.life_seconds,
         )
 
     def _rerun(self, scene: Scene, what: RerunProducer) -> Outcome:

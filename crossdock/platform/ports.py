@@ -98,6 +98,9 @@ class Launch:
     query_id: str
     worker_id: str
     worker_class: str = "standard"
+    # By the launching coordinator's clock, in seconds; 0: not told.
+    launched_at: float = 0.0
+    deadline: float = 0.0  # it registers by then, or never
 
 
 class Launcher(Protocol):

@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from coordinator_state.errors import NotFound, Refused, StoreUnavailable
 from coordinator_state.ids import Nonce, QueryId, StageId, WorkerId
@@ -24,6 +25,7 @@ from crossdock.planner.plan import StagePlan, decode_plan
 from crossdock.platform.ports import Launch
 from crossdock.worker.attempt import Attempt
 from crossdock.worker.heartbeat import Heartbeat
+from crossdock.worker.launch_clock import LaunchClock
 from crossdock.worker.tools import Habits, Observer, Tools
 from crossdock.worker.verdict import Fate, Verdict, judge
 
@@ -52,9 +54,10 @@ class Worker:
         Raises ``ProcessUnfit``, after the goodbye, when no task should run in this process again.
         """
         query_id, worker_id = QueryId(launch.query_id), WorkerId(launch.worker_id)
-        before = self._tools.meter.usage()
+        tools = replace(self._tools, clock=LaunchClock(self._tools.clock, launch))
+        before = tools.meter.usage()
         try:
-            query = self._tools.store.get_query(query_id)
+            query = tools.store.get_query(query_id)
             if query.engine_build != engine_build():
                 _log.warning(
                     "query %s is pinned to build %s, this is %s: left alone",
@@ -63,51 +66,18 @@ class Worker:
                     engine_build(),
                 )
                 return
-            if not self._register(query_id, worker_id):
+            if not _register(tools, query_id, worker_id):
                 return
         except NotFound:
             return  # ended and purged before this launch arrived
-        run = _Run(self._tools, query, worker_id, self._plan(query), before)
+        run = _Run(tools, query, worker_id, before)
         try:
-            run.work()
+            run.work(self._plan(query))
         finally:
-            self._leave(run)
+            run.leave()
             run.close()
         if run.unfit:
             raise ProcessUnfit(f"an attempt ended by {run.unfit}")
-
-    def _register(self, query_id: QueryId, worker_id: WorkerId) -> bool:
-        """False: this launch is to do nothing."""
-        tools = self._tools
-        now = tools.clock.now()
-        try:
-            tools.store.register_worker(
-                query_id, worker_id, now=now, life_until=now + tools.habits.life_seconds
-            )
-        except Refused as refusal:
-            current = refusal.current
-            if (
-                isinstance(current, WorkerRecord)
-                and current.status is WorkerStatus.DRAINING
-                and not current.registered_at
-            ):
-                # Drained before it came: nobody else will ever say goodbye under this id.
-                tools.store.leave_worker(query_id, worker_id, now=now, usage={})
-                tools.control.notify(query_id)
-            return False
-        return True
-
-    def _leave(self, run: _Run) -> None:
-        try:
-            self._tools.store.leave_worker(
-                run.query.query_id,
-                run.worker_id,
-                now=self._tools.clock.now(),
-                usage=run.usage(),
-            )
-        except NotFound:
-            return  # purged: only after this worker was taken for dead
-        self._tools.control.notify(run.query.query_id)
 
     def _plan(self, query: QueryRecord) -> StagePlan:
         plan = self._plans.get(query.query_id)
@@ -119,6 +89,27 @@ class Worker:
         return plan
 
 
+def _register(tools: Tools, query_id: QueryId, worker_id: WorkerId) -> bool:
+    """False: this launch is to do nothing."""
+    now = tools.clock.now()
+    try:
+        tools.store.register_worker(
+            query_id, worker_id, now=now, life_until=now + tools.habits.life_seconds
+        )
+    except Refused as refusal:
+        current = refusal.current
+        if (
+            isinstance(current, WorkerRecord)
+            and current.status is WorkerStatus.DRAINING
+            and not current.registered_at
+        ):
+            # Drained before it came: nobody else will ever say goodbye under this id.
+            tools.store.leave_worker(query_id, worker_id, now=now, usage={})
+            tools.control.notify(query_id)
+        return False
+    return True
+
+
 class _Run:
     """The registered life of one launch."""
 
@@ -127,13 +118,11 @@ class _Run:
         tools: Tools,
         query: QueryRecord,
         worker_id: WorkerId,
-        plan: StagePlan,
         before: Mapping[str, int],
     ) -> None:
         self.query = query
         self.worker_id = worker_id
         self._tools = tools
-        self._plan = plan
         self._before = before
         self._habits = tools.habits
         self._folder = tools.scratch / query.query_id / worker_id
@@ -154,7 +143,18 @@ class _Run:
         self._executor.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def work(self) -> None:
+    def leave(self) -> None:
+        """Say goodbye, with what was used."""
+        query_id, tools = self.query.query_id, self._tools
+        try:
+            tools.store.leave_worker(
+                query_id, self.worker_id, now=tools.clock.now(), usage=self.usage()
+            )
+        except NotFound:
+            return  # purged: only after this worker was taken for dead
+        tools.control.notify(query_id)
+
+    def work(self, plan: StagePlan) -> None:
         """Pull tasks until there are none for a while, or told to drain, or time is nearly up."""
         idle_since = self._tools.clock.monotonic()
         self._tools.wait(0.0)  # from here on a change between two waits ends the second at once
@@ -164,7 +164,7 @@ class _Run:
             except (Refused, NotFound):
                 return  # drained, taken for dead, or the query has ended
             if task is not None:
-                if not self._serve(task):
+                if not self._serve(plan, task):
                     return
                 idle_since = self._tools.clock.monotonic()
                 continue
@@ -211,7 +211,7 @@ class _Run:
             return True
         return stage.desired > 0 and self._rows[stage.stage] < stage.prefix_limit
 
-    def _serve(self, task: TaskRecord) -> bool:
+    def _serve(self, plan: StagePlan, task: TaskRecord) -> bool:
         """Run one attempt. False: this worker should go."""
         every = min(self._habits.beat_seconds, self.query.lease_seconds / 3)
         interrupt = Interrupt()
@@ -230,7 +230,7 @@ class _Run:
                 commit = Attempt(
                     self._tools,
                     self.query,
-                    self._plan,
+                    plan,
                     task,
                     executor=self._executor,
                     folder=self._folder / f"{task.stage}-{task.index}-{task.attempt}",
