@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import re
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +84,98 @@ def test_a_statement_may_name_files_itself_and_folders_give_columns(
     s3.put_object(Bucket=bucket, Key="p/_SUCCESS", Body=b"")
     sql = f"SELECT g, sum(k) FROM 's3://{bucket}/p/**/*.parquet' GROUP BY g ORDER BY g"
     assert connection.execute(sql).fetchall() == [("a/b", 3), ("c d", 3)]
+
+
+def test_partition_values_in_keys_are_decoded_once(
+    s3: Any, bucket: str, connection: crossdock.Connection
+) -> None:
+    values = ("a%2Fb", "c%20d", "100%25", "e%3Df", "0012", "%252F", "__HIVE_DEFAULT_PARTITION__")
+    for k, value in enumerate(values, start=1):
+        upload(s3, bucket, f"p/g={value}/f.parquet", pa.table({"k": [k]}))
+    connection.tables.add("t", f"s3://{bucket}/p/")
+    decoded = [("a/b", 1), ("c d", 2), ("100%", 3), ("e=f", 4), ("0012", 5), ("%2F", 6), (None, 7)]
+    assert connection.execute("SELECT g, k FROM t ORDER BY k").fetchall() == decoded
+    for value, k in decoded[:-1]:
+        assert connection.execute(f"SELECT k FROM t WHERE g = '{value}'").fetchall() == [(k,)]
+    assert connection.execute("SELECT k FROM t WHERE g IS NULL").fetchall() == [(7,)]
+    upload(s3, bucket, "raw/g=e=f/f.parquet", pa.table({"k": [1]}))
+    with pytest.raises(TableError, match=r"g=e=f.*g=e%3Df"):
+        connection.execute(f"SELECT * FROM 's3://{bucket}/raw/**/*.parquet'")
+
+
+def test_markers_beside_data_are_not_read(
+    s3: Any, bucket: str, connection: crossdock.Connection
+) -> None:
+    for key in ("t/a.parquet", "t/deep/b.parquet"):
+        upload(s3, bucket, key, pa.table({"k": [1, 2]}))
+    upload(s3, bucket, "t/_temporary/0/x.parquet", pa.table({"k": [9]}))
+    for key in (
+        "t/",
+        "t/deep/",
+        "t/_SUCCESS",
+        "t/.part.crc",
+        "t/deep/.b.parquet.crc",
+        "t/notes.txt",
+    ):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    connection.tables.add("t", f"s3://{bucket}/t/")
+    assert connection.execute("SELECT count(*), sum(k) FROM t").fetchall() == [(4, 6)]
+    s3.put_object(Bucket=bucket, Key="t/zero.parquet", Body=b"")
+    with pytest.raises(TableError, match=rf"s3://{bucket}/t/zero\.parquet is empty"):
+        connection.execute("SELECT count(*) FROM t")
+
+
+@pytest.mark.slow
+def test_every_one_of_2345_objects_is_read(s3: Any, bucket: str, tmp_path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"k": [1]}), sink)
+    body = sink.getvalue().to_pybytes()
+    with ThreadPoolExecutor(16) as pool:
+        list(
+            pool.map(
+                lambda n: s3.put_object(Bucket=bucket, Key=f"t/{n}.parquet", Body=body), range(2345)
+            )
+        )
+    with crossdock.connect(
+        home=tmp_path / "home", workers=2, single_task_bytes=0, tables={"t": f"s3://{bucket}/t"}
+    ) as connection:
+        assert connection.execute("SELECT count(*), sum(k) FROM t").fetchall() == [(2345, 2345)]
+
+
+def test_texts_are_read_as_on_disk(
+    s3: Any, bucket: str, connection: crossdock.Connection, tmp_path: Path
+) -> None:
+    lines = "".join(f"{n},{'x' * 60}{n % 7}\n" for n in range(90_000))
+    values = "".join(json.dumps({"a": n, "b": {"c": f"v{n % 5}"}}) + "\n" for n in range(2_000))
+    files = {
+        "g=a%2Fb/1.csv": f"n,s\n{lines}".encode(),  # longer than what is looked at
+        "g=c/2.csv.gz": gzip.compress(f"s;n\n{'z' * 9};-1\n".encode()),
+        "j/1.jsonl": values.encode(),
+        "j/2.json.gz": gzip.compress(b'[{"a": 7, "b": null}, {"a": 8.5}]'),
+    }
+    for key, body in files.items():
+        s3.put_object(Bucket=bucket, Key=f"t/{key}", Body=body)
+        (tmp_path / "t" / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / key).write_bytes(body)
+    for sql in (
+        "SELECT g, right(s, 2), count(*), sum(n) FROM read_csv('{}/g=*/*.csv*') GROUP BY 1, 2",
+        "SELECT b.c, count(*), sum(a) FROM read_json('{}/j/*') GROUP BY 1",
+    ):
+        remote = of_cursor(connection.execute(sql.format(f"s3://{bucket}/t")))
+        local = of_cursor(connection.execute(sql.format(tmp_path / "t")))
+        assert len(local.rows) > 4
+        assert_same(remote, local, ordered=False)
+
+
+def test_a_text_that_cannot_be_read_is_named_by_its_url(
+    s3: Any, bucket: str, connection: crossdock.Connection
+) -> None:
+    s3.put_object(Bucket=bucket, Key="bad.csv", Body=b"x\n" + b"1\n" * 30_000 + b"abc\n")
+    s3.put_object(Bucket=bucket, Key="bad.json", Body=b'{"a": 1}\n{"a": ')
+    for name in ("bad.csv", "bad.json"):
+        with pytest.raises(crossdock.Error, match=f"s3://{bucket}/{name}") as caught:
+            connection.execute(f"SELECT * FROM 's3://{bucket}/{name}'").fetchall()
+        assert not re.search("remote-|/tmp/", str(caught.value))
 
 
 def test_a_table_that_is_not_there_is_named_before_anything_runs(
