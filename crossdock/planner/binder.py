@@ -6,7 +6,7 @@ between workers is fixed here: parameters, file references and the clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -30,7 +30,7 @@ from crossdock.planner.shows import Shows, described
 from crossdock.planner.sql_errors import EngineError, sql_error
 from crossdock.planner.sql_text import quote_identifier
 from crossdock.planner.statements import TableFunctions, parse_one, refuse_unsupported
-from crossdock.planner.syntax import Node, Syntax, cte_names, table_path, table_references, walk
+from crossdock.planner.syntax import Node, Syntax, cte_entries, table_path, table_references
 from crossdock.tables import Entry
 
 SESSION_SETTINGS = ("TimeZone", "Calendar")
@@ -41,6 +41,10 @@ _LOCKED = {
     "autoload_known_extensions": "false",
     "threads": "1",
 }
+
+
+#: A table that stands for one that is to be made.
+_PROBE = "temp.crossdock_probe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,55 @@ class Binder:
             except RecursionError as error:
                 raise SqlError("the statement is nested too deeply") from error
 
+    def created_columns(
+        self, bound: BoundStatement, names: Sequence[str] = ()
+    ) -> tuple[ResultColumn, ...]:
+        """What CREATE TABLE would make of ``bound``'s columns, the first ones called ``names``.
+
+        Right after ``bind``. Raises ``SqlError`` with DuckDB's reason.
+        """
+        listed = f"({', '.join(map(quote_identifier, names))})" if names else ""
+        text = bound.sql.strip().rstrip(";")
+        # A line of its own for what follows: the text may end in a comment.
+        return self._declared(f"{listed} AS {text}\nWITH NO DATA")
+
+    def declared_columns(self, definition: str) -> tuple[ResultColumn, ...]:
+        """Columns of CREATE TABLE ``definition``, in parentheses. Raises ``SqlError``."""
+        return self._declared(definition)
+
+    def _declared(self, definition: str) -> tuple[ResultColumn, ...]:
+        with self._lock:
+            try:
+                self._connection.execute(f"CREATE TEMP TABLE {_PROBE} {definition}")
+                found = self._connection.execute(f"DESCRIBE {_PROBE}").fetchall()
+            except duckdb.Error as error:
+                raise SqlError(_reason(error)) from error
+            finally:
+                self._connection.execute(f"DROP TABLE IF EXISTS {_PROBE}")
+        for name, _, nullable, key, default, _ in found:
+            if nullable != "YES" or key or default:
+                raise SqlError(f"column {name}: constraints and defaults are not supported")
+        return tuple(ResultColumn(name=name, type=kind) for name, kind, *_ in found)
+
+    def check_insert(self, table: TableMeta, around: str, bound: BoundStatement) -> None:
+        """Let DuckDB judge an INSERT of ``bound``'s rows; ``around`` is what stands before them.
+
+        Right after ``bind``. Raises ``SqlError`` with DuckDB's reason.
+        """
+        columns = ", ".join(f"{quote_identifier(c.name)} {c.type}" for c in table.columns)
+        with self._lock:
+            try:
+                self._connection.execute(
+                    f"CREATE TEMP TABLE {quote_identifier(table.name)} ({columns})"
+                )
+                self._connection.execute(f"EXPLAIN {around} {bound.sql}")
+            except duckdb.Error as error:
+                raise SqlError(_reason(error)) from error
+            finally:
+                self._connection.execute(
+                    f"DROP TABLE IF EXISTS temp.{quote_identifier(table.name)}"
+                )
+
     def check_macro(self, entry: Entry) -> None:
         """Raises ``SqlError`` with DuckDB's reason if it would not take this macro."""
         with self._lock, self._macros.made():
@@ -127,22 +180,23 @@ class Binder:
         expansion = self._expand(rewriting, known)
         tree = rewriting.tree
         named = {table_path(node)[-1].lower() for node in table_references(tree)}
-        entries = cte_names(tree)
+        entries = frozenset(str(each["key"]).lower() for each in cte_entries(rewriting.nodes))
         functions = TableFunctions(self._connection, self._catalog.macros())
-        refuse_unsupported(tree, sql, known | entries, functions)
+        refuse_unsupported(rewriting.nodes, sql, known | entries, functions)
         values = match_parameters(statement, parameters)
         references = FileReferences(sql, known | entries, values)
         rewriting.apply(references.change)
         tables = self._tables(known.intersection(named), references, expansion.renamed)
-        hidden = _column_names(tree, tables.values())
+        hidden = _column_names(rewriting.nodes, tables.values())
         clock = Clock(self._connection, self._syntax)
         literals = Literals(self._connection)
         rewriting.inline({n: literals.of(v, n) for n, v in values.items()})
         rewriting.apply(lambda node: clock.pin(node, sql, hidden))
         self._shadow.ensure(tables.values(), named | entries)
-        rewriting.apply(lambda node: described(self._connection, self._syntax, node))
+        if rewriting.apply(lambda node: described(self._connection, self._syntax, node)):
+            tables = _read(rewriting.tree, tables)
         with self._macros.made() if expansion.misfits else nullcontext():
-            return self._bound(rewriting.text(), _read(rewriting.tree, tables), rewriting, hidden)
+            return self._bound(rewriting.text(), tables, rewriting, hidden)
 
     def _expand(self, rewriting: Rewriting, known: frozenset[str]) -> Expansion:
         """Write out what asks about the catalog, then views and macros."""
@@ -170,8 +224,8 @@ class Binder:
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
         except duckdb.Error as error:
             raise self._sql_error(refusal, error, text, rewriting) from error
-        statement = rewriting.tree
-        ambiguous = any(clock_keyword(node, rewriting.sql) in hidden for node in walk(statement))
+        nodes = rewriting.nodes
+        ambiguous = any(clock_keyword(node, rewriting.sql) in hidden for node in nodes)
         return BoundStatement(
             sql=text,
             plan=plan,
@@ -179,7 +233,7 @@ class Binder:
             columns=tuple(ResultColumn(name=name, type=kind) for name, kind, *_ in described),
             tables=tables,
             session=self._session,
-            volatile=ambiguous or is_volatile(statement),
+            volatile=ambiguous or is_volatile(nodes),
         )
 
     def _tables(
@@ -228,6 +282,11 @@ class Binder:
         )
 
 
+def _reason(error: duckdb.Error) -> str:
+    """DuckDB's words, without the kind of error and without a text that is not the user's."""
+    return str(error).partition("Error: ")[2].split("\n\nLINE ")[0]
+
+
 def _set_timezone(connection: duckdb.DuckDBPyConnection, timezone: str) -> None:
     quoted = timezone.replace("'", "''")
     try:
@@ -243,12 +302,14 @@ def _read(tree: Node, tables: Mapping[str, TableMeta]) -> dict[str, TableMeta]:
     return {name: table for name, table in tables.items() if name.lower() in named}
 
 
-def _column_names(statement: Node, tables: Any) -> frozenset[str]:
-    """Lower-case names that a column may have anywhere in the statement."""
+def _column_names(nodes: Sequence[Node], tables: Any) -> frozenset[str]:
+    """Lower-case names that a column may have anywhere in a statement of these nodes."""
     names = {column.name.lower() for table in tables for column in table.columns}
-    for node in walk(statement):
-        names.update(str(alias).lower() for alias in node.get("column_name_alias", ()))
-        names.add(str(node.get("alias", "")).lower())
-    for entry in (e for n in walk(statement) for e in n.get("cte_map", {}).get("map", ())):
+    for node in nodes:
+        if "column_name_alias" in node:
+            names.update(str(alias).lower() for alias in node["column_name_alias"])
+        if "alias" in node:
+            names.add(str(node["alias"]).lower())
+    for entry in cte_entries(nodes):
         names.update(str(alias).lower() for alias in entry["value"].get("aliases", ()))
     return frozenset(names - {""})

@@ -10,7 +10,7 @@ import duckdb
 from crossdock.planner.distribute.drafts import leaves
 from crossdock.planner.nodes import Relation, Scan
 from crossdock.planner.plan import CarriedColumn, Stage, StagePlan
-from crossdock.planner.splits import scan_work
+from crossdock.planner.splits import ScanWorks
 from crossdock.planner.stages import whole_scan
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def one_task_plan(bound: BoundStatement, size: int, reason: str = "") -> StagePl
     )
 
 
-def scanned_bytes(relation: Relation, tables: Mapping[str, TableMeta]) -> int:
+def scanned_bytes(relation: Relation, tables: Mapping[str, TableMeta], works: ScanWorks) -> int:
     """Column bytes a statement reads, row groups ruled out by statistics not counted."""
     return round(
         sum(
-            scan_work(tables[leaf.table], leaf).bytes
+            works.of(tables[leaf.table], leaf).bytes
             for leaf in leaves(relation)
             if isinstance(leaf, Scan) and leaf.table in tables
         )

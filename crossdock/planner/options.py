@@ -17,6 +17,7 @@ class PlannerOptions:
     broadcast_bytes: int = 64 * 1024 * 1024
     split_bytes: int = 128 * 1024 * 1024  # column bytes a scan task is given
     partition_bytes: int = 128 * 1024 * 1024  # exchanged bytes a partition is given
+    one_output: bool = False  # one task makes all the rows of the result
 
     @property
     def forced(self) -> bool:

@@ -5,9 +5,11 @@ Every worker, every attempt and every retry then sees one value.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import duckdb
 
-from crossdock.planner.syntax import Node, Syntax, arguments, function_name, walk
+from crossdock.planner.syntax import Node, Syntax, arguments, function_name
 from crossdock.planner.volatility import VOLATILE_FUNCTIONS
 
 TIMESTAMPTZ = "TIMESTAMP WITH TIME ZONE"
@@ -36,9 +38,9 @@ KEYWORDS = frozenset(
 VOLATILE = VOLATILE_FUNCTIONS | {"txid_current"}
 
 
-def is_volatile(statement: Node) -> bool:
-    """Whether two runs may differ by the statement itself: random(), uuid(), samples."""
-    return any("sample" in node or function_name(node) in VOLATILE for node in walk(statement))
+def is_volatile(nodes: Iterable[Node]) -> bool:
+    """Whether two runs of a statement of these nodes may differ: random(), uuid(), samples."""
+    return any("sample" in node or function_name(node) in VOLATILE for node in nodes)
 
 
 class Clock:

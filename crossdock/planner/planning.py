@@ -18,6 +18,7 @@ from crossdock.planner.one_task import one_task_plan, scanned_bytes, whole_bytes
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.recursion import deep_recursion
+from crossdock.planner.splits import ScanWorks
 from crossdock.planner.stages import assemble
 
 
@@ -32,13 +33,14 @@ def _planned(bound: BoundStatement, options: PlannerOptions) -> StagePlan:
         relation = _decoded(bound)
     except Unsupported as refusal:
         return one_task_plan(bound, whole_bytes(bound), f"whole statement in one task: {refusal}")
-    size = scanned_bytes(relation, bound.tables)
+    works = ScanWorks()
+    size = scanned_bytes(relation, bound.tables, works)
     if not bound.tables:
         return one_task_plan(bound, size)
     if not options.forced and size <= options.single_task_limit:
         return one_task_plan(bound, size)
     try:
-        return _distributed(bound, relation, size, options)
+        return _distributed(bound, relation, size, options, works)
     except Unsupported as refusal:
         return one_task_plan(bound, size, f"whole statement in one task: {refusal}")
     except RecursionError:
@@ -56,9 +58,13 @@ def _decoded(bound: BoundStatement) -> Relation:
 
 
 def _distributed(
-    bound: BoundStatement, relation: Relation, size: int, options: PlannerOptions
+    bound: BoundStatement,
+    relation: Relation,
+    size: int,
+    options: PlannerOptions,
+    works: ScanWorks,
 ) -> StagePlan:
-    final, sheet = distribute(relation, bound.tables, options)
+    final, sheet = distribute(relation, bound.tables, options, works)
     stages, edges = assemble(final, sheet, bound.tables, options)
     notes = dict.fromkeys(reason for stage in stages for reason in stage.reasons)
     return StagePlan(

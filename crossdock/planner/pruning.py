@@ -6,7 +6,7 @@ order differs from Python's, or a predicate of another form keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from crossdock.planner.literals import Comparable, is_exact_type, literal_value
@@ -28,86 +28,117 @@ if TYPE_CHECKING:
 _LONGEST_EXACT_STRING = 31
 _FLIPPED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
+#: True only if no row of a group of these statistics and so many rows satisfies a predicate.
+Fails = Callable[[Mapping[str, "ColumnStats"], int], bool]
+
 
 class RowGroupFilter:
-    """A scan's filters, asked of one row group after another."""
+    """A scan's filters, made ready once and asked of one row group after another."""
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
+        self._tests = [test for p in scan.filters if (test := self._test(p)) is not None]
 
     def may_match(self, group: RowGroupMeta) -> bool:
-        if group.rows == 0:
+        rows, stats = group.rows, group.stats
+        if rows == 0:
             return False
-        return not any(self._fails(p, group) for p in self._scan.filters)
+        for test in self._tests:  # noqa: SIM110  # a generator a row group costs as much again
+            if test(stats, rows):
+                return False
+        return True
 
-    def _fails(self, predicate: Expression, group: RowGroupMeta) -> bool:
-        """True only if no row of ``group`` satisfies ``predicate``."""
+    def _test(self, predicate: Expression) -> Fails | None:
+        """None for a predicate that no statistics can prove to fail."""
         match predicate:
             case Conjunction("AND", children):
-                return any(self._fails(c, group) for c in children)
+                return _any([test for c in children if (test := self._test(c)) is not None])
             case Conjunction("OR", children):
-                return all(self._fails(c, group) for c in children)
+                return _all([self._test(c) for c in children])
             case Comparison(operator, ColumnRef() as column, Constant() as constant):
-                return self._comparison_fails(operator, column, constant, group)
+                return self._comparison(operator, column, constant)
             case Comparison(operator, Constant() as constant, ColumnRef() as column):
-                flipped = _FLIPPED.get(operator, "")
-                return self._comparison_fails(flipped, column, constant, group)
+                return self._comparison(_FLIPPED.get(operator, ""), column, constant)
             case Between(ColumnRef() as column, Constant() as lower, Constant() as upper):
-                below, above = (
-                    (">=" if predicate.lower_inclusive else ">"),
-                    ("<=" if predicate.upper_inclusive else "<"),
+                below = ">=" if predicate.lower_inclusive else ">"
+                above = "<=" if predicate.upper_inclusive else "<"
+                bounds = (
+                    self._comparison(below, column, lower),
+                    self._comparison(above, column, upper),
                 )
-                return self._comparison_fails(below, column, lower, group) or (
-                    self._comparison_fails(above, column, upper, group)
-                )
+                return _any([test for test in bounds if test is not None])
             case Operator("IN", (ColumnRef() as column, *values)):
-                return all(
-                    isinstance(v, Constant) and self._comparison_fails("=", column, v, group)
-                    for v in values
+                return _all(
+                    [
+                        self._comparison("=", column, v) if isinstance(v, Constant) else None
+                        for v in values
+                    ]
                 )
             case Operator("IS NULL", (ColumnRef() as column,)):
-                stats = self._stats(column, group)
-                return stats is not None and stats.nulls == 0
+                return _nulls(self._name(column), none=True)
             case Operator("IS NOT NULL", (ColumnRef() as column,)):
-                stats = self._stats(column, group)
-                return stats is not None and stats.nulls == group.rows
+                return _nulls(self._name(column), none=False)
             case _:
-                return False
+                return None
 
-    def _stats(self, column: ColumnRef, group: RowGroupMeta) -> ColumnStats | None:
-        stats: Mapping[str, ColumnStats] = group.stats
-        return stats.get(self._scan.columns[column.index])
+    def _name(self, column: ColumnRef) -> str:
+        return self._scan.columns[column.index]
 
-    def _comparison_fails(
-        self, operator: str, column: ColumnRef, constant: Constant, group: RowGroupMeta
-    ) -> bool:
-        stats = self._stats(column, group)
+    def _comparison(self, operator: str, column: ColumnRef, constant: Constant) -> Fails | None:
+        declared = self._scan.column_types[column.index]
         value = literal_value(constant)
-        if stats is None or value is None or not self._comparable(column, constant):
+        if value is None or declared != constant.type or not is_exact_type(declared):
+            return None
+        if isinstance(value, bool) or operator not in _FLIPPED:
+            return None
+        return _compared(self._name(column), operator, value)
+
+
+def _any(tests: list[Fails]) -> Fails | None:
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    return lambda stats, rows: any(test(stats, rows) for test in tests)
+
+
+def _all(tests: list[Fails | None]) -> Fails | None:
+    """None if one of them never fails."""
+    known = [test for test in tests if test is not None]
+    if len(known) < len(tests):
+        return None
+    return lambda stats, rows: all(test(stats, rows) for test in known)
+
+
+def _nulls(name: str, *, none: bool) -> Fails:
+    def fails(stats: Mapping[str, ColumnStats], rows: int) -> bool:
+        found = stats.get(name)
+        return found is not None and found.nulls == (0 if none else rows)
+
+    return fails
+
+
+def _compared(name: str, operator: str, value: Comparable) -> Fails:
+    """Only values of one Python type compare: then the engine's order is the same."""
+    kind: Any = type(value)
+    other: Any = value
+    looks_down, looks_up = operator in ("=", "<", "<="), operator in ("=", ">", ">=")
+    strict = operator in ("<", ">")
+
+    def fails(stats: Mapping[str, ColumnStats], rows: int) -> bool:
+        found = stats.get(name)
+        if found is None:
             return False
-        if operator in ("=", "<", "<="):
-            least = _order(stats.minimum, value)
-            if least is not None and (least >= 0 if operator == "<" else least > 0):
+        if looks_down:
+            least: Any = found.minimum
+            if type(least) is kind and (least > other or (strict and least == other)):
                 return True
-        if operator in ("=", ">", ">=") and not _may_be_cut(stats.maximum):
-            most = _order(stats.maximum, value)
-            return most is not None and (most <= 0 if operator == ">" else most < 0)
+        if looks_up:
+            most: Any = found.maximum
+            if type(most) is kind and (most < other or (strict and most == other)):
+                return not _may_be_cut(most)
         return False
 
-    def _comparable(self, column: ColumnRef, constant: Constant) -> bool:
-        declared = self._scan.column_types[column.index]
-        return declared == constant.type and is_exact_type(declared)
+    return fails
 
 
-def _order(statistic: Any, value: Any) -> int | None:
-    """-1, 0 or 1 as ``statistic`` is below, at or above ``value``; None if Python cannot tell.
-
-    Only values of one Python type compare: then the engine's order is the same.
-    """
-    if type(statistic) is not type(value) or isinstance(statistic, bool):
-        return None
-    return int(statistic > value) - int(statistic < value)
-
-
-def _may_be_cut(statistic: Comparable | None) -> bool:
+def _may_be_cut(statistic: object) -> bool:
     return isinstance(statistic, str) and len(statistic.encode()) > _LONGEST_EXACT_STRING

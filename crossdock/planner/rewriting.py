@@ -25,14 +25,19 @@ class Rewriting:
         self._syntax = syntax
         self._tree = statement
         self._changed = False
+        self._nodes: list[Node] | None = None
         self.sql = sql
         self.original = statement
 
-    def apply(self, change: Change) -> None:
-        """Replace every node for which ``change`` answers another; it sees changed children."""
-        if all(change(node) is None for node in walk(self._tree)):
-            return
+    def apply(self, change: Change) -> bool:
+        """Replace every node for which ``change`` answers another; it sees changed children.
+
+        Whether there was one.
+        """
+        if all(change(node) is None for node in self.nodes):
+            return False
         self._replace(rebuilt(self._syntax, self._tree, lambda node, _: change(node)))
+        return True
 
     def expand(self, expanded: Callable[[Node], Node | None]) -> None:
         """Take what ``expanded`` makes of the whole tree; None: nothing."""
@@ -43,6 +48,14 @@ class Rewriting:
     def _replace(self, tree: Node) -> None:
         self._changed = True
         self._tree = tree
+        self._nodes = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every node of the tree, parents first."""
+        if self._nodes is None:
+            self._nodes = list(walk(self._tree))
+        return self._nodes
 
     @property
     def tree(self) -> Node:

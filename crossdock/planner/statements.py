@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 import duckdb
 
 from crossdock.errors import SqlError
 from crossdock.planner.definitions import read_change
 from crossdock.planner.sql_errors import EngineError, Position, sql_error
-from crossdock.planner.syntax import Node, Syntax, table_path, walk
+from crossdock.planner.syntax import Node, Syntax, table_path
 
 #: Table functions that read no file, no network and nothing of the planner's own state.
 TABLE_FUNCTIONS = frozenset(
@@ -138,7 +138,7 @@ class TableFunctions:
 
 
 def refuse_unsupported(
-    statement: Node, sql: str, known: frozenset[str], functions: TableFunctions
+    nodes: Iterable[Node], sql: str, known: frozenset[str], functions: TableFunctions
 ) -> None:
     """Refuse what would read outside Parquet tables, or the planner's own state.
 
@@ -147,7 +147,7 @@ def refuse_unsupported(
     Raises:
         SqlError: naming the function, view or statement.
     """
-    for node in walk(statement):
+    for node in nodes:
         kind = node.get("type")
         if kind == "TABLE_FUNCTION":
             _refuse_function(node, sql, functions)

@@ -6,7 +6,7 @@ Text written back is equal in meaning, not in letters; an unchanged statement ke
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -56,16 +56,21 @@ class Syntax:
         return str(answer)
 
 
+#: What has nodes below it; most members of a node are texts and numbers.
+_INNER = (dict, list)
+
+
 def walk(root: object) -> Iterator[Node]:
     """Every object of a tree, parents first, in text order as far as the tree keeps it."""
-    waiting = [root]
+    waiting: list[Any] = [root] if isinstance(root, _INNER) else []
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
             yield item
-            waiting.extend(reversed(list(item.values())))
-        elif isinstance(item, list):
-            waiting.extend(reversed(item))
+            below: Any = item.values()
+        else:
+            below = item
+        waiting += [each for each in reversed(below) if isinstance(each, _INNER)]
 
 
 def without_places(root: Any) -> Any:
@@ -100,17 +105,21 @@ def table_path(node: Node) -> tuple[str, ...]:
 
 def cte_names(root: object) -> frozenset[str]:
     """Lower-case names of every WITH entry of a statement, at any level."""
-    return frozenset(
-        entry["key"].lower()
-        for node in walk(root)
-        for entry in node.get("cte_map", {}).get("map", ())
-    )
+    return frozenset(str(entry["key"]).lower() for entry in cte_entries(walk(root)))
+
+
+def cte_entries(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The WITH entries that ``nodes`` themselves have."""
+    for node in nodes:
+        if "cte_map" in node:
+            yield from node["cte_map"].get("map", ())
 
 
 def table_references(root: object, scope: frozenset[str] = frozenset()) -> list[Node]:
     """BASE_TABLE nodes that name a table and not a WITH entry in ``scope`` (lower-case names)."""
     if isinstance(root, list):
-        return [found for item in root for found in table_references(item, scope)]
+        inside = [table_references(item, scope) for item in root if isinstance(item, _INNER)]
+        return [found for each in inside for found in each]
     if not isinstance(root, dict):
         return []
     found: list[Node] = []
@@ -124,6 +133,6 @@ def table_references(root: object, scope: frozenset[str] = frozenset()) -> list[
     if path and not (len(path) == 1 and path[0].lower() in scope):
         found.append(root)
     for key, value in root.items():
-        if key != "cte_map":
+        if key != "cte_map" and isinstance(value, _INNER):
             found += table_references(value, inner)
     return found

@@ -62,6 +62,7 @@ from crossdock.planner.nodes import (
     Window,
 )
 from crossdock.planner.options import PlannerOptions
+from crossdock.planner.splits import ScanWorks
 
 if TYPE_CHECKING:
     from crossdock.catalog import TableMeta
@@ -98,7 +99,10 @@ _RULES: dict[type[Any], Rule] = {
 
 
 def distribute(
-    relation: Relation, tables: Mapping[str, TableMeta], options: PlannerOptions
+    relation: Relation,
+    tables: Mapping[str, TableMeta],
+    options: PlannerOptions,
+    works: ScanWorks,
 ) -> tuple[StageDraft, Sheet]:
     """The final stage, and all drafts it leads to. Raises Unsupported for what has no rule."""
 
@@ -108,8 +112,8 @@ def distribute(
             raise Unsupported(f"no distributed form of {type(node).__name__}")
         return rule(context, node)
 
-    context = Context(options, tables, place)
+    context = Context(options, tables, place, works)
     placed = place(relation)
-    if placed.is_pending:
-        placed = gathered(context, placed)
+    if placed.is_pending or options.one_output:
+        placed = gathered(context, placed, "one file of output" if options.one_output else "")
     return close(placed), context.sheet

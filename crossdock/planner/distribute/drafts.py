@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any
 
 from crossdock.planner.cost import Estimate
 from crossdock.planner.distribute.partitioning import Partitioning, Spread
@@ -78,18 +80,26 @@ class Sheet:
         return f"{stem}_{self._names}"
 
 
+@cache
+def _below(kind: Any) -> tuple[tuple[str, ...], str]:
+    """Members of a relation's class that hold one relation, and the one that holds several."""
+    names = {field.name for field in fields(kind)}
+    single = ("child", "left", "right", "anchor", "definition", "step", "body")
+    return tuple(
+        name for name in single if name in names
+    ), "children" if "children" in names else ""
+
+
 def children(relation: Relation) -> tuple[Relation, ...]:
     """The relations directly below, left to right."""
     match relation:
         case Input() | Scan() | CteRef():
             return ()
         case _:
-            found: list[Relation] = []
-            for name in ("child", "left", "right", "anchor", "definition", "step", "body"):
-                if (below := getattr(relation, name, None)) is not None:
-                    found.append(below)
-            found += getattr(relation, "children", ())
-            return tuple(found)
+            kind: Any = type(relation)
+            single, several = _below(kind)
+            found = [getattr(relation, name) for name in single]
+            return (*found, *getattr(relation, several)) if several else tuple(found)
 
 
 def leaves(relation: Relation) -> Iterator[Relation]:

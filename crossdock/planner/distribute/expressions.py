@@ -7,21 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from crossdock.planner.nodes import Call, ColumnRef, Expression
 from crossdock.planner.volatility import VOLATILE_FUNCTIONS
 
 
+@cache
+def _members(kind: Any) -> tuple[str, ...] | None:
+    """Field names of a node's class; None for what is no node."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+
+
 def walk(part: object) -> Iterator[Any]:
     """``part`` and every frozen node below it: expressions, sort keys, frames."""
-    if isinstance(part, tuple):
-        for item in part:
-            yield from walk(item)
-    elif is_dataclass(part):
-        yield part
-        for field in fields(part):
-            yield from walk(getattr(part, field.name))
+    waiting = [part]
+    while waiting:
+        item: Any = waiting.pop()
+        kind: Any = type(item)
+        if isinstance(item, tuple):
+            waiting += reversed(item)
+        elif (names := _members(kind)) is not None:
+            yield item
+            waiting += [getattr(item, name) for name in reversed(names)]
 
 
 def columns_of(expression: Expression) -> frozenset[int]:
@@ -39,16 +48,16 @@ def _rewritten(part: Any, change: Callable[[ColumnRef], Expression]) -> Any:
         return change(part)
     if isinstance(part, tuple):
         return tuple(_rewritten(item, change) for item in part)
-    if is_dataclass(part) and not isinstance(part, type):
-        values = {f.name: getattr(part, f.name) for f in fields(part)}
-        changed = {
-            name: new
-            for name, old in values.items()
-            if isinstance(old, tuple) or is_dataclass(old)
-            if (new := _rewritten(old, change)) is not old
-        }
-        return replace(part, **changed) if changed else part
-    return part
+    kind: Any = type(part)
+    names = _members(kind)
+    if names is None:
+        return part
+    changed = {
+        name: new
+        for name in names
+        if (new := _rewritten(old := getattr(part, name), change)) is not old
+    }
+    return replace(part, **changed) if changed else part
 
 
 def substitute(expression: Expression, values: tuple[Expression, ...]) -> Expression:

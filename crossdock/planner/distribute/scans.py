@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crossdock.planner import cost
+from crossdock.planner.distribute.column_facts import ColumnFacts
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed, ScanDraft
 from crossdock.planner.distribute.partitioning import ONE, SPLIT
-from crossdock.planner.literals import as_number
 from crossdock.planner.nodes import Scan
-from crossdock.planner.splits import ScanWork, scan_work
+from crossdock.planner.splits import ScanWork
 
 if TYPE_CHECKING:
-    from crossdock.catalog import RowGroupMeta, TableMeta
+    from crossdock.catalog import TableMeta
 
 _LONGEST_CODE_BITS = 14
 #: Types whose range bounds how many distinct values there are, with values per number of range.
@@ -35,51 +33,41 @@ _COUNTABLE = {
 
 def place_scan(context: Context, node: Scan) -> Placed:
     table = context.table(node.table)
-    work = scan_work(table, node)
+    work = context.works.of(table, node)
     whole = work.natural_tasks(context.options) == 1
     name = context.sheet.new_name("scan")
     context.sheet.scans[name] = ScanDraft(node, work, whole)
-    size = scan_estimate(table, node, work)
+    size = _estimate(context, table, node, work)
     return Placed(replace(node, source=name), ONE if whole else SPLIT, size)
 
 
-def scan_estimate(table: TableMeta, scan: Scan, work: ScanWork) -> cost.Estimate:
+def _estimate(context: Context, table: TableMeta, scan: Scan, work: ScanWork) -> cost.Estimate:
     """Rows and columns a scan gives, after its filters."""
     rows = float(work.rows)
-    groups = [group for file in table.files for group in file.row_groups]
     columns = tuple(
-        _column(name, type_text, groups, rows)
+        _column(context.facts(table, name), type_text, rows)
         for name, type_text in zip(scan.columns, scan.column_types, strict=True)
     )
     kept = cost.filtered(cost.Estimate(rows, columns), scan.filters)
     return kept.emitted(scan.emit)
 
 
-def _column(
-    name: str, type_text: str, groups: list[RowGroupMeta], rows: float
-) -> cost.ColumnEstimate:
+def _column(facts: ColumnFacts, type_text: str, rows: float) -> cost.ColumnEstimate:
     plain = cost.column_of(type_text)
-    total = sum(group.rows for group in groups)
-    stored = sum(group.column_bytes.get(name, 0) for group in groups)
-    if not (name and total and stored):
+    if facts.stored is None:
         return plain
-    stored_width = stored / total
     # Dictionary and run-length codes are lost once rows are shuffled; half the plain width is not.
     column = replace(
         plain,
-        width=max(stored_width, plain.width / 2),
-        distinct=plain.distinct or _coded_values(stored_width, rows),
+        width=max(facts.stored, plain.width / 2),
+        distinct=plain.distinct or _coded_values(facts.stored, rows),
     )
-    known = [stats for group in groups if (stats := group.stats.get(name)) is not None]
-    if len(known) < len(groups):
+    if not facts.complete:
         return column
-    low = min(_finite(s.minimum for s in known), default=None)
-    high = max(_finite(s.maximum for s in known), default=None)
-    distinct = column.distinct
+    low, high, distinct = facts.low, facts.high, column.distinct
     if low is not None and high is not None and type_text in _COUNTABLE:
         distinct = min((high - low) * _COUNTABLE[type_text] + 1.0, max(rows, 1.0))
-    may_be_null = any(s.nulls != 0 for s in known)
-    return cost.ColumnEstimate(column.width, distinct, low, high, may_be_null)
+    return cost.ColumnEstimate(column.width, distinct, low, high, facts.may_be_null)
 
 
 def _coded_values(stored_width: float, rows: float) -> float | None:
@@ -90,8 +78,3 @@ def _coded_values(stored_width: float, rows: float) -> float | None:
     """
     bits = stored_width * 8
     return min(2.0**bits * 8, max(rows, 1.0)) if bits <= _LONGEST_CODE_BITS else None
-
-
-def _finite(values: Iterable[object]) -> list[float]:
-    numbers = map(as_number, values)
-    return [number for number in numbers if number is not None and math.isfinite(number)]
