@@ -15,6 +15,8 @@ from crossdock import summary
 from crossdock.errors import ObjectNotFound
 from crossdock.platform.ports import Objects, Queues
 from crossdock.shuffle import layout
+from crossdock.tables import TableManifest
+from crossdock.writes.outbox import NO_OUTBOX, Outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Medium:
     store: StateStore
     queues: Queues
     objects: Objects
+    outbox: Outbox = NO_OUTBOX
 
 
 def result_keys(objects: Objects, query: QueryRecord) -> tuple[str, ...]:
@@ -39,13 +42,17 @@ def sweep(medium: Medium, query: QueryRecord) -> int:
     Queues are dropped by name from the ledger, not from a listing alone: a listing may lag.
     """
     found = leftovers(medium, query)
-    owned = {
-        entry.name for entry in medium.store.owned(query.query_id) if entry.kind is LedgerKind.QUEUE
-    }
+    ledger = medium.store.owned(query.query_id)
+    owned = {entry.name for entry in ledger if entry.kind is LedgerKind.QUEUE}
     medium.queues.drop(*sorted(owned.union(found.queues)))
     if found.objects:
         medium.objects.delete(found.objects)
-    return len(found.queues) + len(found.objects)
+    staged = sum(
+        medium.outbox.discard(query.query_id, entry.name)
+        for entry in ledger
+        if entry.kind is LedgerKind.MULTIPART
+    )
+    return len(found.queues) + len(found.objects) + staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,25 @@ def leftovers(medium: Medium, query: QueryRecord) -> Leftovers:
     objects += [
         o.key for o in medium.objects.list(layout.result_prefix(query_id)) if o.key not in kept
     ]
+    if query.writes:
+        objects += _uncommitted(medium, query)
     return Leftovers(tuple(medium.queues.names(layout.queue_prefix(query_id))), tuple(objects))
+
+
+def _uncommitted(medium: Medium, query: QueryRecord) -> list[str]:
+    """Objects that a statement wrote, but for what its commit left to a table."""
+    kept: set[str] = set()
+    prefixes = [layout.data_prefix(query.query_id), layout.staged_prefix(query.query_id)]
+    if query.manifest:
+        try:
+            found = msgspec.json.decode(medium.objects.get(query.manifest), type=TableManifest)
+            kept = {query.manifest, *(file.key for file in found.files)}
+        except ObjectNotFound:
+            # A later commit took its place long ago. What the table still has is the janitor's
+            # to tell.
+            del prefixes[0]
+    listed = [o.key for prefix in prefixes for o in medium.objects.list(prefix)]
+    return [key for key in listed if key not in kept]
 
 
 def close(

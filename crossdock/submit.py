@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from coordinator_state.errors import QueryEnded
 from coordinator_state.ids import QueryId, StageId
-from coordinator_state.records import QueryRecord, StageRecord
+from coordinator_state.records import LedgerEntry, LedgerKind, QueryRecord, StageRecord
 from coordinator_state.store import StateStore
 from crossdock.engine_build import engine_build
-from crossdock.planner.plan import StagePlan, encode_plan
+from crossdock.planner.plan import StagePlan, WriteKind, encode_plan
 from crossdock.platform.ports import Clock, Ids, Objects
 from crossdock.settings import Exchange, Settings
 from crossdock.shuffle.layout import plan_key
@@ -59,7 +61,19 @@ def submit(
     store.create_query(
         query_record(new_id, plan, options, now=clock.now(), key=key), stage_records(new_id, plan)
     )
+    own_target(store, new_id, plan, now=clock.now())
     return new_id
+
+
+def own_target(store: StateStore, query_id: QueryId, plan: StagePlan, *, now: float) -> None:
+    """Let the ledger own what tasks will stage at a target, before one of them runs."""
+    if plan.write is None or plan.write.kind is not WriteKind.FILES:
+        return
+    entry = LedgerEntry(
+        query_id=query_id, kind=LedgerKind.MULTIPART, name=plan.write.target, owned_at=now
+    )
+    with suppress(QueryEnded):  # cancelled already: no task will run
+        store.own([entry])
 
 
 def query_record(
@@ -81,6 +95,7 @@ def query_record(
         lease_seconds=options.lease_seconds,
         client_token=options.client_token,
         owner=options.owner,
+        writes=plan.write is not None,
     )
 
 

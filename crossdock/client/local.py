@@ -14,6 +14,8 @@ from crossdock.client.runs import DistributedRun, OneTaskRun
 from crossdock.client.statements import Room
 from crossdock.executor.engine import Spare
 from crossdock.executor.remote import RemoteSources
+from crossdock.local.home import Home, make_outbox
+from crossdock.local.written import HomeTables
 from crossdock.owner import client_folder
 from crossdock.planner.binder import Binder
 from crossdock.planner.changes import Changes
@@ -21,7 +23,10 @@ from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.planning import plan_query
 from crossdock.platform.aws.on_demand import s3_files
+from crossdock.platform.local.objects import FolderObjects
 from crossdock.settings import Settings
+from crossdock.writes.outbox import LazyOutbox, Outbox
+from crossdock.writes.planning import WritePlanner
 
 if TYPE_CHECKING:
     from crossdock.local import LocalPlatform
@@ -35,9 +40,13 @@ class LocalDriver:
         self.settings = settings
         self._scratch = home / "scratch" / client_folder()
         self._remote = s3_files()
-        self.tables = Catalog(home, remote=self._remote)
+        self._written = HomeTables(Home(home))
+        self.tables = Catalog(home, remote=self._remote, written=self._written)
         self._binder = Binder(self.tables, timezone=settings.timezone)
         self._changes = Changes(self.tables, self._binder, sessions=True)
+        self._writes = WritePlanner(
+            self.tables, self._binder, LazyOutbox(self._outbox), local=True
+        )
         self._platform: LocalPlatform | None = None
         self._spare = Spare()
         self._lock = threading.Lock()  # binding and opening are one at a time
@@ -53,13 +62,14 @@ class LocalDriver:
             prepared = self._changes.prepare(sql, parameters)
             prepared.apply()
         plan = self.explain(prepared.query, parameters)
-        kind = OneTaskRun if plan.one_task else DistributedRun
-        return kind(self.platform, plan, self._room(everything=plan.one_task), wishes)
+        alone = plan.one_task and plan.write is None
+        kind = OneTaskRun if alone else DistributedRun
+        return kind(self.platform, plan, self._room(everything=alone), wishes)
 
     def explain(self, sql: str, parameters: Parameters | None) -> StagePlan:
         with self._lock:
-            bound = self._binder.bind(sql, parameters)
-            return plan_query(bound, self._options())
+            plan = self._writes.plan(sql, parameters, self._options())
+            return plan or plan_query(self._binder.bind(sql, parameters), self._options())
 
     @property
     def platform(self) -> LocalPlatform:
@@ -76,9 +86,15 @@ class LocalDriver:
         if self._platform is not None:
             self._platform.close()
         self._spare.close()
+        self._writes.close()
         self._binder.close()
         self.tables.close()
+        self._written.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _outbox(self) -> Outbox:
+        home = Home(self.home)
+        return make_outbox(home, FolderObjects(home.objects))
 
     def _room(self, *, everything: bool) -> Room:
         """What a statement of this process may use; beside workers, one worker's share."""

@@ -299,6 +299,8 @@ class Performer:
 
     def _finish(self, scene: Scene, what: FinishQuery) -> Outcome:
         """One conditional write ends RUNNING; a long manifest is an object written before it."""
+        if scene.query.writes:
+            return self._commit_write(scene, what)
         inline = len(what.result) <= schema.MAX_RESULT_KEYS
         key = "" if inline else layout.manifest_key(scene.query_id)
         if not inline:
@@ -319,3 +321,11 @@ class Performer:
             result_rows=what.rows,
         )
         return Outcome.ENDED
+
+    def _commit_write(self, scene: Scene, what: FinishQuery) -> Outcome:
+        """What the statement wrote becomes visible by the write that ends it, or just before it."""
+        from crossdock.writes.commit import Committer  # only for statements that write
+
+        committer = Committer(self._medium, self._clock)
+        ended = committer.commit(scene.query, what.result, what.rows)
+        return Outcome.ENDED if ended else Outcome.LATER

@@ -11,10 +11,14 @@ from pathlib import Path
 from coordinator_state.sqlite import SqliteStateStore
 from crossdock.cleanup import Medium
 from crossdock.errors import SettingError
+from crossdock.platform.aws.on_demand import s3_outbox
 from crossdock.platform.local.objects import FolderObjects
+from crossdock.platform.local.outbox import FolderOutbox
 from crossdock.platform.local.queues import SqliteQueues
 from crossdock.platform.meter import MeteredObjects, MeteredQueues, metered_store
-from crossdock.platform.ports import Meter
+from crossdock.platform.ports import Meter, Objects
+from crossdock.shuffle.layout import staged_key
+from crossdock.writes.outbox import Outbox, OutboxByScheme, Spot
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,16 @@ class Parts:
         self.queues.close()
 
 
+def make_outbox(home: Home, objects: Objects, meter: Meter | None = None) -> Outbox:
+    """For folders of this machine, and for S3."""
+    local = FolderOutbox(objects, home.object_path, _staged_key)
+    return OutboxByScheme(remote=s3_outbox(meter), local=local)
+
+
+def _staged_key(spot: Spot) -> str:
+    return staged_key(spot.query_id, spot.stage, spot.index, spot.attempt, spot.number)
+
+
 def open_parts(home: Home, meter: Meter) -> Parts:
     """State, queues and objects of ``home``, made if missing; ``meter`` counts their requests.
 
@@ -77,9 +91,11 @@ def open_parts(home: Home, meter: Meter) -> Parts:
             ) from error
     store = SqliteStateStore(home.state)
     queues = SqliteQueues(home.queues)
+    objects = MeteredObjects(FolderObjects(home.objects), meter)
     medium = Medium(
         metered_store(store, meter),
         MeteredQueues(queues, meter),
-        MeteredObjects(FolderObjects(home.objects), meter),
+        objects,
+        make_outbox(home, objects, meter),
     )
     return Parts(store, queues, medium)

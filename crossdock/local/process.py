@@ -51,6 +51,7 @@ def worker_for_process(home: Path, *, memory: str, threads: str, observer: str =
             folder, int(memory), int(threads), sources=sources, spare=spare
         ),
         wait=parts.store.wait_for_change,
+        outbox=parts.medium.outbox,
         habits=Habits(life_seconds=LIFE_SECONDS, beat_seconds=BEAT_SECONDS),
         observer=cast(Observer, resolve(observer)) if observer else unobserved,
     )

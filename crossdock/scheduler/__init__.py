@@ -36,7 +36,7 @@ def decide(state: Snapshot, now: float) -> tuple[Instruction, ...]:
     """
     if state.query.status is not QueryStatus.RUNNING:
         return tuple(closing(state, now))
-    end = reason_to_end(state, now)
+    end = None if state.query.committing else reason_to_end(state, now)
     if end is not None:
         return (end,)
     return tuple(_running(state, now))

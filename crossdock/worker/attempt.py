@@ -6,18 +6,19 @@ import logging
 import shutil
 from pathlib import Path
 
+import msgspec
 import tenacity
-import xxhash
 
 from coordinator_state.errors import StaleAttempt, StoreUnavailable
 from coordinator_state.records import Commit, QueryRecord, TaskRecord
-from crossdock.errors import ExchangeCorrupt, ObjectExists, PlatformError
+from crossdock.errors import ExchangeCorrupt, PlatformError
 from crossdock.executor import Executor, FragmentInterrupted, Interrupt, TaskOutput
-from crossdock.planner.plan import Stage, StagePlan
+from crossdock.planner.plan import Stage, StagePlan, Write
 from crossdock.shuffle import Collected, Collector, exchange_object, layout, publish
 from crossdock.worker.heartbeat import Heartbeat
 from crossdock.worker.starvation import Starvation
 from crossdock.worker.tools import Tools
+from crossdock.writes.staging import Staging, put_own
 
 _log = logging.getLogger(__name__)
 
@@ -144,6 +145,8 @@ class Attempt:
         names = (task.query_id, task.stage, task.index, task.attempt)
         if not self._stage.outputs:
             self._key = layout.result_key(*names)
+            if self._plan.write is not None:
+                return self._write_files(self._key, self._plan.write, output)
             return self._write_result(self._key, output)
         self._key = layout.exchange_key(*names)
         self._written = exchange_object.write(self._tools.objects, self._key, output.sections)
@@ -159,14 +162,16 @@ class Attempt:
         (section,) = output.sections
         if section.path is None:
             raise ExchangeCorrupt("the result stage wrote no file")
-        checksum = _checksum(section.path)
-        try:
-            size = self._tools.objects.put_files(key, [section.path])
-        except ObjectExists:
-            # The key is this attempt's own: an upload whose answer was lost, or not ours at all.
-            size = section.path.stat().st_size
-            if xxhash.xxh3_64_hexdigest(self._tools.objects.get(key)) != checksum:
-                raise
+        size, checksum = put_own(self._tools.objects, key, section.path)
+        return Commit(object_key=key, size=size, checksum=checksum)
+
+    def _write_files(self, key: str, write: Write, output: TaskOutput) -> Commit:
+        """The files, not to be seen before the query's commit; then the object that lists them."""
+        staging = Staging(self._tools.objects, self._tools.outbox, self._task, write)
+        staged = staging.stage(output.files, output.rows_out)
+        path = output.folder / "files.json"
+        path.write_bytes(msgspec.json.encode(staged))
+        size, checksum = put_own(self._tools.objects, key, path)
         return Commit(object_key=key, size=size, checksum=checksum)
 
     def _commit(self, collected: Collected | None, output: TaskOutput, written: Commit) -> Commit:
@@ -222,12 +227,3 @@ class Attempt:
         except PlatformError as error:
             _log.warning("query %s: sections not announced: %s", task.query_id, error)
         self._tools.observer("published", task)
-
-
-def _checksum(path: Path) -> str:
-    """xxh3-64 of a file, in hex."""
-    digest = xxhash.xxh3_64()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -13,6 +13,7 @@ from crossdock.executor import Executor
 from crossdock.platform.ports import Clock, Control, Ids, Meter, Objects, Queues
 from crossdock.shuffle.collect import MakePool
 from crossdock.worker.heartbeat import Pulse, thread_pulse
+from crossdock.writes.outbox import NO_OUTBOX, Outbox
 
 #: Told of each step of an attempt ("claimed", "collected", "ran", "written", "committing",
 #: "committed", "published") and of its collector's (``shuffle.collect.Step``), from several
@@ -56,6 +57,7 @@ class Tools:
     scratch: Path
     make_executor: Callable[[Path], Executor]
     wait: Callable[[float], object]
+    outbox: Outbox = NO_OUTBOX
     habits: Habits = Habits()
     observer: Observer = unobserved
     pulse: Pulse = thread_pulse

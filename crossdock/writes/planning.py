@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,13 +18,17 @@ from crossdock.planner.parameters import Parameters
 from crossdock.planner.plan import Existing, ResultColumn, StagePlan, Write, WriteKind
 from crossdock.planner.planning import plan_query
 from crossdock.planner.sql_text import quote_identifier
+from crossdock.writes.casts import why_never
 from crossdock.writes.copying import CopyTarget
 from crossdock.writes.header import Copy, CreateTable, DeclareTable, Insert, read_header
+from crossdock.writes.values import coerced_values
 
 if TYPE_CHECKING:
     from crossdock.catalog import Catalog, TableMeta
     from crossdock.writes.outbox import Outbox
 
+#: A struct without fields, as DuckDB writes its type.
+_EMPTY_STRUCT = re.compile(r"\bSTRUCT\b(?!\()")
 #: What a statement that writes answers.
 COUNT = (ResultColumn(name="Count", type="BIGINT"),)
 _NOTHING = 'SELECT CAST(NULL AS BIGINT) AS "Count" WHERE false'
@@ -114,10 +119,12 @@ class WritePlanner:
         table = self._target(header.name)
         columns = tuple(ResultColumn(name=c.name, type=c.type) for c in table.columns)
         if header.query:
-            bound = self._binder.bind(header.query, parameters)
+            query = coerced_values(header.query, _given_types(header, columns)) or header.query
+            bound = self._binder.bind(query, parameters)
             self._binder.check_insert(table, header.around, bound)
             given = _places(header, bound, columns)
-            text = _coerced(header.query, given, columns, len(bound.columns))
+            self._check_casts(bound, given, columns)
+            text = _coerced(query, given, columns, len(bound.columns))
         else:
             text = f"SELECT {_nulls(columns)}"
         bound = self._binder.bind(text, parameters)
@@ -125,6 +132,16 @@ class WritePlanner:
             kind=WriteKind.TABLE, target=table.name, columns=columns, existing=Existing.ADD
         )
         return _writing(bound, write, options)
+
+    def _check_casts(
+        self, bound: BoundStatement, given: Mapping[str, int], columns: Sequence[ResultColumn]
+    ) -> None:
+        for column in columns:
+            place = given.get(column.name.lower())
+            if place is not None:
+                source = bound.columns[place].type
+                if reason := why_never(self._parser, source, column.type):
+                    raise SqlError(f'column "{column.name}": {reason}')
 
     def _target(self, name: str) -> TableMeta:
         if not self._catalog.has(name):
@@ -167,6 +184,8 @@ def _check_types(write: Write) -> None:
         return
     check = encode if write.kind is WriteKind.TABLE else in_parquet
     for column in write.columns:
+        if _EMPTY_STRUCT.search(column.type):
+            raise SqlError(f"column {column.name}: Parquet cannot hold {column.type}")
         try:
             check("x", column.type)
         except CarrierError as error:
@@ -179,6 +198,21 @@ def _nulls(columns: Sequence[ResultColumn]) -> str:
 
 def _emptied(query: str) -> str:
     return f"SELECT * FROM ({query}\n) WHERE false"
+
+
+def _given_types(header: Insert, columns: Sequence[ResultColumn]) -> Sequence[str]:
+    """Types of the columns that values are given for; () where their names decide."""
+    if header.by_name:
+        return ()
+    types = {column.name.lower(): column.type for column in columns}
+    names = header.columns or tuple(types)
+    if unknown := [name for name in names if name.lower() not in types]:
+        known = ", ".join(f'"{column.name}"' for column in columns)
+        raise SqlError(
+            f'Table "{header.name}" does not have a column with name "{unknown[0]}"\n'
+            f"Its columns: {known}"
+        )
+    return [types[name.lower()] for name in names]
 
 
 def _places(
