@@ -39,6 +39,7 @@ class Case:
     dictionary: dict[str, list[str]] = field(default_factory=dict)  # columns to encode so
     hive: dict[str, str] = field(default_factory=dict)  # table: partition column
     filler: dict[str, str] = field(default_factory=dict)  # rows for "filtered away", all v > 0
+    worker_threads: int = 1
 
 
 def load() -> tuple[Case, ...]:
