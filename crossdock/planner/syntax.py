@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
+import msgspec
 
 from crossdock.planner.sql_errors import EngineError
 
@@ -27,7 +28,7 @@ class Syntax:
 
     def parse(self, sql: str) -> list[Node]:
         """The statements of ``sql``. Raises ``EngineError``: syntax, or not a SELECT."""
-        document = json.loads(self._ask(f"SELECT json_serialize_sql($1, {_SKIP})", sql))
+        document = msgspec.json.decode(self._ask(f"SELECT json_serialize_sql($1, {_SKIP})", sql))
         if document["error"]:
             raise EngineError.of(document)
         statements: list[Node] = document["statements"]
