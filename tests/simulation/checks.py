@@ -10,6 +10,7 @@ from coordinator_state.records import QueryStatus, StageStatus, TaskStatus, Work
 from coordinator_state.transitions import STAGE_MOVES, TASK_MOVES, WORKER_MOVES
 from tests.simulation.fragments import fragment_of, oracle
 from tests.simulation.table import Item, Key
+from tests.simulation.weather import Forecast
 from tests.simulation.world import Case, World, unexpected
 
 _ENDS = {status.value for status in QueryStatus if status is not QueryStatus.RUNNING}
@@ -63,6 +64,11 @@ class Transitions:
     def _check_task(self, key: Key, before: dict, after: dict) -> None:  # type: ignore[type-arg]
         if after["attempt"] < before["attempt"]:
             self._blame(key, f"attempt went from {before['attempt']} to {after['attempt']}")
+        case = self._world.case_of(key)
+        if after["failures"] > case.options.max_attempts:
+            self._blame(key, f"{after['failures']} failures of {case.options.max_attempts}")
+        if after["handbacks"] > self._world.setting.max_handbacks:
+            self._blame(key, f"{after['handbacks']} handbacks")
         same = after["attempt"] == before["attempt"] and before["attempt"] > 0
         if same and before["nonce"] != after["nonce"]:
             self._blame(key, f"attempt {after['attempt']} has two owners")
@@ -81,7 +87,8 @@ def _kind(key: Key) -> str | None:
 
 def violations(world: World) -> Iterator[str]:
     """Everything that is wrong with a world that has run to its end."""
-    yield from world.violations
+    yield from dict.fromkeys(world.violations)
+    yield from costs(world)
     yield from unexpected(world.errors)
     for case in world.cases:
         if case.visible:
@@ -89,6 +96,29 @@ def violations(world: World) -> Iterator[str]:
     yield from (f"left in the table: {key}" for key in world.table.items)
     left = (*world.objects.left(), *world.made.left())
     yield from (f"left behind: {name}" for name in left)
+
+
+def costs(world: World) -> Iterator[str]:
+    """What a seed may cost; in calm weather, nothing is done twice and nobody waits for an alarm."""
+    tally, cases = world.calls.tally, world.cases
+    alarms = tally["coordinator tick"]
+    if alarms > len(cases) * (4 * world.ended_after + 40):
+        yield f"cost: {alarms} alarms in {world.ended_after:.0f} s"
+    if world.setting.weather != Forecast(latency=world.setting.weather.latency):
+        return
+    if world.ended_after > 25.0:
+        yield f"cost: {world.ended_after:.0f} s in calm weather"
+    tasks = sum(case.tasks for case in cases)
+    if tally["worker run"] > tasks:
+        yield f"cost: {tally['worker run']} runs of {tasks} tasks"
+    if tally["coordinator invoke"] > tasks:
+        yield f"cost: {tally['coordinator invoke']} launches for {tasks} tasks"
+    if tally["worker HAND_BACK_TASK"]:
+        yield f"cost: {tally['worker HAND_BACK_TASK']} handbacks"
+    for case in cases:
+        lag = case.ended_at - case.last_commit_at
+        if case.record and case.record.status is QueryStatus.SUCCEEDED and lag > 1.5:
+            yield f"cost: ended {lag:.1f} s after the last commit"
 
 
 def _of_case(world: World, case: Case) -> Iterator[str]:

@@ -278,6 +278,7 @@ class Runs:
 
     known: dict[int, Run] = field(default_factory=dict)
     numbers: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
+    count: Callable[[], None] = lambda: None
 
     def mixed(self, query: str, roots: Iterable[int]) -> list[str]:
         """Tasks of which more than one run was used, somewhere below ``roots``."""
@@ -336,6 +337,7 @@ class SimulatedExecutor:
         number = self._runs.numbers()
         process = process_of()
         self._kernel.note(process.name, f"runs {stage}/{task_index} as run {number}")
+        self._runs.count()
         self._take_time(process.name, interrupt or Interrupt())
         fragment = fragment_of(plan.stages[stage])
         if fragment.fails:

@@ -379,7 +379,7 @@ class FunctionTwin:
         self.waiting: list[Launch] = []
         self.running = 0
 
-    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> Any:  # noqa: N803
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> Any:
         del FunctionName, InvocationType
         launch = msgspec.json.decode(Payload, type=Launch)
         weather = self._calls.weather
@@ -444,7 +444,7 @@ class ControlTwin:
         self.alarms = 0  # sent
         self.set_aside = 0
 
-    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int = 0) -> Any:  # noqa: N803
+    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int = 0) -> Any:
         del QueueUrl
         alarm = "tick" in MessageBody
         verb = "tick" if alarm else "notify"

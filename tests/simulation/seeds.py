@@ -65,7 +65,7 @@ def run_seed(seed: int, setting: Setting | None = None) -> Outcome:
         wrong: tuple[str, ...]
         try:
             world.run()
-            seconds = world.kernel.now - EPOCH
+            seconds = world.ended_after
             world.finish()
             wrong = tuple(violations(world))
         except Stuck as stuck:

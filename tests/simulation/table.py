@@ -123,7 +123,7 @@ def holds(condition: str | None, item: Item | None, values: Mapping[str, Any]) -
 
     if condition in ("attribute_exists(#pk)", "attribute_not_exists(#pk)"):
         return (item is not None) == (condition == "attribute_exists(#pk)")
-    return bool(eval(_condition(condition), {**_SCOPE, "a": a, "v": v}))  # noqa: S307
+    return bool(eval(_condition(condition), {**_SCOPE, "a": a, "v": v}))
 
 
 _ASSIGN = re.compile(r"\s*#(\w+)(?:\.#(\w+))? = (.*)", re.DOTALL)
@@ -257,7 +257,7 @@ class TableTwin:
         return self._around("GET", key[0] + " " + key[1], effect)
 
     # -- many items ------------------------------------------------------------------------------
-    def transact_write_items(self, *, TransactItems: Sequence[Any]) -> Any:  # noqa: N803
+    def transact_write_items(self, *, TransactItems: Sequence[Any]) -> Any:
         writes = [next(iter(write.items())) for write in TransactItems]
 
         def effect() -> Any:
@@ -292,7 +292,7 @@ class TableTwin:
                 "TransactionCanceledException", "TransactWriteItems", CancellationReasons=reasons
             )
 
-    def batch_write_item(self, *, RequestItems: Mapping[str, Any]) -> Any:  # noqa: N803
+    def batch_write_item(self, *, RequestItems: Mapping[str, Any]) -> Any:
         ((_, requests),) = RequestItems.items()
 
         def effect() -> Any:
@@ -306,7 +306,7 @@ class TableTwin:
 
         return self._around("BATCH_WRITE", f"{len(requests)} items", effect)
 
-    def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> Any:  # noqa: N803
+    def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> Any:
         ((name, request),) = RequestItems.items()
         keys = [_key(key) for key in request["Keys"]]
 

@@ -147,7 +147,7 @@ class Forecast:
 
 def forecast(rng: random.Random) -> Forecast:
     """Draw one."""
-    if rng.random() < 0.04:
+    if rng.random() < 0.06:
         return Forecast(latency=rng.choice((0.002, 0.02)))
     strikes = tuple(_strike(rng) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 6))))
     rates: dict[Rate, float] = {}

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 import tenacity.nap
+from greenlet import getcurrent
 
 from coordinator_state import schema
 from coordinator_state.dynamodb import DynamoDbStateStore
@@ -47,6 +48,8 @@ from crossdock.submit import QueryOptions, submit
 from crossdock.worker import Habits, ProcessUnfit, Tools, Worker
 from tests.simulation.fragments import Row, Runs, SimulatedExecutor, read_section
 from tests.simulation.kernel import (
+    EPOCH,
+    Fiber,
     FiberPulse,
     InlinePool,
     Kernel,
@@ -89,9 +92,14 @@ class Case:
     visible: bool = False  # the query item was written
     record: QueryRecord | None = None  # as it ended
     ended_at: float = 0.0
+    last_commit_at: float = 0.0
     closed_at: float = 0.0
     rows: list[Row] | None = None
     runs: list[int] = field(default_factory=list)  # that wrote the result
+
+    @property
+    def tasks(self) -> int:
+        return sum(stage.tasks for stage in self.plan.stages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,7 @@ class World:
         self.setting = setting
         self.cases = setting.cases
         self.folder = folder
-        self.runs = Runs()
+        self.runs = Runs(count=self._count_run)
         self.ids = SimulatedIds(self.kernel.random)
         self.clock = VirtualClock(self.kernel)
         self.weather = Weather(setting.weather, self.kernel.random)
@@ -128,6 +136,7 @@ class World:
         for name in self.pool:
             self.pooled.make(name)
         self.objects = ObjectTwin(self.calls)
+        self.objects.on_put = self._put
         self.functions = FunctionTwin(
             self.calls, self._start_worker, concurrency=setting.concurrency
         )
@@ -135,6 +144,7 @@ class World:
         self.control = SqsControl(client_of(self.mail), "control")
         self.violations: list[str] = []
         self.watchers: list[Callable[[Key, Item | None, Item | None], None]] = []
+        self.ended_after = 0.0  # seconds until all was closed
         self.errors: list[tuple[str, BaseException]] = []
         self._desks: list[ControlDesk] = []
         self._numbers = {"worker": 0, "coordinator": 0, "client": 0, "janitor": 0}
@@ -196,6 +206,9 @@ class World:
 
     def _executor(self, folder: Path, launch: Launch) -> Any:
         return SimulatedExecutor(folder, self.kernel, self.weather, self.runs, launch.query_id)
+
+    def _count_run(self) -> None:
+        self.calls.tally["worker run"] += 1
 
     def _worker_ended(self, process: Process, launch: Launch) -> None:
         self._ended(process)
@@ -313,12 +326,14 @@ class World:
             kernel.later(case.at, lambda case=case: self._submit(case))  # type: ignore[misc]
         kernel.later(kernel.random.uniform(5, REVIVE), self._round)
         kernel.run(kernel.now + self.patience(), stop=self._settled)
+        self.ended_after = kernel.now - EPOCH
 
     def patience(self) -> float:
         """Seconds after which a seed that is not settled is stuck."""
         weather = self.setting.weather
         last = max(case.at + (case.options.timeout_seconds or 0.0) for case in self.cases)
-        return last + 600.0 + 150.0 * len(self.cases) + 120.0 * weather.faults + 2 * weather.stalled
+        janitor = REVIVE * (len(self.cases) + 1)
+        return last + 120.0 + janitor + (LIFE + LAUNCH) * weather.faults + 2 * weather.stalled
 
     def _settled(self) -> bool:
         if self.mail.letters and not all(case.closed_at for case in self.cases if case.visible):
@@ -347,8 +362,13 @@ class World:
     def _watch(self, key: Key, old: Item | None, new: Item | None) -> None:
         if key[1] == schema.QUERY_SORT:
             self._query_moved(key[0].partition("#")[2], old, new)
+        elif key[0][0] == "T" and new is not None and new.get("status") == {"S": "COMMITTED"}:
+            self.case_of(key).last_commit_at = self.kernel.now
         for watcher in self.watchers:
             watcher(key, old, new)
+
+    def case_of(self, key: Key) -> Case:
+        return self._by_id[key[0].split("#")[1]]
 
     def _query_moved(self, name: str, old: Item | None, new: Item | None) -> None:
         case = self._by_id[name]
@@ -372,6 +392,12 @@ class World:
         left = self.traces_of(case.query_id)
         if left:
             self.violations.append(f"left when {case.query_id} was closed: {left}")
+
+    def _put(self, key: str) -> None:
+        case = self._by_id.get(layout.query_of_key(key))
+        alive = isinstance(getcurrent(), Fiber)  # what the weather made late may land at any time
+        if case is not None and case.closed_at and alive and key.startswith(("exchange/", "plan/")):
+            self.violations.append(f"{key} was put after its query was closed")
 
     def traces_of(self, query_id: QueryId) -> list[str]:
         keys = (layout.exchange_prefix(query_id), layout.plan_key(query_id))
