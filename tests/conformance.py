@@ -26,7 +26,14 @@ negative_data_rejection.expected-statuses = [400, 401, 403, 404, 409, 410, 413, 
 """
 
 
-def conformance(url: str, folder: Path, *, query_id: str, examples: int) -> str:
+def conformance(
+    url: str,
+    folder: Path,
+    *,
+    query_id: str,
+    examples: int,
+    phases: str = "examples,coverage,fuzzing",
+) -> str:
     """What the tool found, empty if nothing; ``query_id`` is one that has a result."""
     described = document()
     for operations in described["paths"].values():
@@ -41,7 +48,7 @@ def conformance(url: str, folder: Path, *, query_id: str, examples: int) -> str:
         [
             *(sys.executable, "-m", "schemathesis.cli", "run", str(schema), f"--url={url}"),
             f"--checks={','.join(CHECKS)}",
-            "--phases=examples,coverage,fuzzing",
+            f"--phases={phases}",
             f"--max-examples={examples}",
             # The same requests every time.
             *("--seed=1", "--generation-deterministic"),

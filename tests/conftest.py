@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.datasets import tpcds_tiny, tpch_tiny
+from tests.datasets import tpcds_tiny, tpch_tenth, tpch_tiny
 from tests.emulator import emulator
 
-__all__ = ["emulator", "tpcds_tiny", "tpch_tiny"]
+__all__ = ["emulator", "tpcds_tiny", "tpch_tenth", "tpch_tiny"]
 
 #: Whatever the developer's shell says of these must not reach a test.
 SCRUBBED_PREFIXES = ("CROSSDOCK_", "AWS_", "BOTO_")

@@ -64,6 +64,12 @@ def tpch_tiny() -> Path:
 
 
 @pytest.fixture(scope="session")
+def tpch_tenth() -> Path:
+    """TPC-H at scale 0.1, one Parquet file a table."""
+    return generate("tpch", "0.1")
+
+
+@pytest.fixture(scope="session")
 def tpcds_tiny() -> Path:
     """TPC-DS at scale 0.01, one Parquet file a table."""
     return generate("tpcds")

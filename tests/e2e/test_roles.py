@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests.e2e.conftest import DATA_BUCKET, SHARED_BUCKET
@@ -34,26 +35,64 @@ FUNCTIONS = ("api", "coordinator", "producer-0", "consumer-0", "janitor")
 
 
 @pytest.fixture(scope="module")
-def enforced(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def enforced(quick_assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     with enforcing_stand(tmp_path_factory.mktemp("enforcing")) as stand:
         for bucket in (DATA_BUCKET, SHARED_BUCKET, "private"):
             make_bucket(stand, bucket)
-        with quickly_deployed(stand, assembly, tmp_path_factory.mktemp("enforced")) as deployed:
+        with quickly_deployed(
+            stand, quick_assembly, tmp_path_factory.mktemp("enforced")
+        ) as deployed:
             yield deployed
 
 
-def test_a_query_passes_with_policies_enforced(enforced: Deployed) -> None:
-    submitted = enforced.request("POST", "/v1/queries", {"sql": "SELECT 42 AS a"})
+JOIN = (
+    "SELECT n_name, count(*) AS orders, sum(o_totalprice) AS total FROM orders "
+    "JOIN customer ON o_custkey = c_custkey JOIN nation ON c_nationkey = n_nationkey "
+    "GROUP BY n_name ORDER BY n_name"
+)
+TABLES = ("customer", "nation", "orders")
+
+
+@pytest.fixture(scope="module")
+def reference(enforced: Deployed, tpch_tiny: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Tables named in the deployment, and the same ones in DuckDB."""
+    s3: Any = enforced.session.client("s3")
+    with duckdb.connect() as connection:
+        for table in TABLES:
+            source = tpch_tiny / f"{table}.parquet"
+            s3.upload_file(str(source), DATA_BUCKET, source.name)
+            put = {"sources": [f"s3://{DATA_BUCKET}/{source.name}"]}
+            answer = enforced.request("PUT", f"/v1/tables/{table}", put)
+            assert answer.status == 200, answer.body
+            connection.execute(f"CREATE VIEW {table} AS FROM '{source}'")
+        yield connection
+
+
+def test_a_shuffle_passes_with_policies_enforced(
+    enforced: Deployed, reference: duckdb.DuckDBPyConnection
+) -> None:
+    body = {"sql": JOIN, "settings": {"single_task_bytes": 0, "broadcast_bytes": 0}}
+    submitted = enforced.request("POST", "/v1/queries", body)
     assert submitted.status == 202, submitted.body
     path = submitted.json["links"]["self"]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         status = enforced.request("GET", f"{path}?wait=10").json
         if status["status"] != "RUNNING":
             break
     assert status["status"] == "SUCCEEDED", status
-    rows = enforced.request("GET", submitted.json["links"]["results"])
-    assert rows.json["rows"] == [[42]]
+    assert len(status["stages"]) > 2
+    rows = enforced.request("GET", submitted.json["links"]["results"]).json["rows"]
+    expected = reference.execute(JOIN).fetchall()
+    assert rows == [[name, count, str(total)] for name, count, total in expected]
+
+
+def test_data_that_the_settings_do_not_name_is_refused_in_words(
+    enforced: Deployed, reference: duckdb.DuckDBPyConnection
+) -> None:
+    refused = enforced.request("PUT", "/v1/tables/secret", {"sources": ["s3://private/1.parquet"]})
+    assert refused.status == 400, refused.body
+    assert "private" in refused.json["detail"]
 
 
 @pytest.fixture(scope="module")
