@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,15 +21,13 @@ from crossdock.client.credentials import Signature
 from crossdock.shuffle.layout import query_of_key
 from tests.conformance import conformance
 from tests.datasets import benchmark_queries
+from tests.e2e.answers import FORCED, TABLES, compare
 from tests.e2e.conftest import DATA_BUCKET
 from tests.e2e.deploying import Deployed
 from tests.e2e.proxy import signing_proxy
 
 pytestmark = pytest.mark.deployment
 
-TABLES = ("lineitem", "orders", "customer", "nation", "region", "supplier", "part", "partsupp")
-#: Cut up whatever can be, and send rows through queues: no broadcasts.
-FORCED = {"single_task_bytes": 0, "broadcast_bytes": 0}
 #: Busy for minutes in every worker.
 SLOW = (
     "SELECT count(*) FROM lineitem a, lineitem b "
@@ -70,21 +67,6 @@ def connected(deployment: Deployed, **settings: Any) -> crossdock.Connection:
     return crossdock.connect(endpoint=deployment.endpoint, auth="iam", **settings)
 
 
-def same(found: Sequence[tuple[Any, ...]], expected: Sequence[tuple[Any, ...]]) -> bool:
-    """Equal rows in any order; sums of floats may differ in their last digits."""
-
-    def key(row: tuple[Any, ...]) -> list[str]:
-        return [f"{v:.6g}" if isinstance(v, float) else repr(v) for v in row]
-
-    def equal(a: Any, b: Any) -> bool:
-        if isinstance(a, float) and isinstance(b, float):
-            return math.isclose(a, b, rel_tol=1e-9)
-        return bool(a == b)
-
-    pairs = zip(sorted(found, key=key), sorted(expected, key=key), strict=True)
-    return all(all(map(equal, mine, theirs)) for mine, theirs in pairs)
-
-
 def api(deployment: Deployed, method: str, path: str, body: Any = None) -> Any:
     """The document; asks again for as long as the answer says to."""
     until = time.monotonic() + PATIENCE
@@ -122,14 +104,8 @@ def until_running(deployment: Deployed, query_id: str, tasks: int = 1) -> Any:
 def test_tpch_equals_duckdb_under_a_forced_shuffle(
     deployment: Deployed, warehouse: duckdb.DuckDBPyConnection, number: str, sql: str
 ) -> None:
-    expected = warehouse.execute(sql)
-    types = [str(column[1]) for column in expected.description]
-    with connected(deployment, **FORCED) as connection, connection.execute(sql) as cursor:
-        assert same(cursor.fetchall(), expected.fetchall())
-        assert len(cursor.description or ()) == len(types)
-        assert cursor.receipt is not None
-        assert cursor.receipt.status == "SUCCEEDED"
-        assert len(cursor.receipt.stages) > 1
+    with connected(deployment, **FORCED) as connection:
+        compare(connection, warehouse, sql)
 
 
 def test_four_functions_work_at_once_and_cancel_ends_them(
