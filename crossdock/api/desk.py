@@ -70,7 +70,7 @@ class EngineDesk:
         self._medium = medium
         self._catalog = catalog
         self._reader = reader
-        self._planning = Planning(catalog, house)
+        self._planning = Planning(catalog, house, medium.outbox)
         self._submissions = Submissions(
             medium, self._planning, house=house, control=control, clock=clock, ids=ids
         )

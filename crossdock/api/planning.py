@@ -16,6 +16,8 @@ from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.planning import plan_query
 from crossdock.settings import SETTABLE, Settings, with_values
+from crossdock.writes.outbox import Outbox
+from crossdock.writes.planning import WritePlanner
 
 #: Binders kept, one for each time zone asked for.
 _MOST_BINDERS = 8
@@ -34,8 +36,10 @@ class House:
 class Planning:
     """Plans statements over one catalog. Threads may share it."""
 
-    def __init__(self, catalog: Catalog, house: House) -> None:
+    def __init__(self, catalog: Catalog, house: House, outbox: Outbox) -> None:
+        """``outbox`` says what is there already where a COPY is to go."""
         self._catalog = catalog
+        self._outbox = outbox
         self._house = house
         self._binders: dict[str | None, Binder] = {}
         self._lock = Lock()
@@ -61,8 +65,10 @@ class Planning:
             broadcast_bytes=settings.broadcast_bytes,
         )
         with self._lock:  # one binder's tables serve one statement at a time
-            bound = self._binder(settings.timezone).bind(sql, parameters)
-            return plan_query(bound, options)
+            binder = self._binder(settings.timezone)
+            writes = WritePlanner(self._catalog, binder, self._outbox, local=False)
+            plan = writes.plan(sql, parameters, options)
+            return plan or plan_query(binder.bind(sql, parameters), options)
 
     def prepare(
         self, sql: str, parameters: Parameters, settings: Settings, *, again: bool

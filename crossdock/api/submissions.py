@@ -22,7 +22,7 @@ from crossdock.planner.plan import StagePlan, decode_plan, encode_plan
 from crossdock.platform.ports import Clock, Control, Ids
 from crossdock.settings import with_values
 from crossdock.shuffle.layout import plan_key
-from crossdock.submit import QueryOptions, query_record, stage_records
+from crossdock.submit import QueryOptions, own_target, query_record, stage_records
 
 #: How long a request waits for another one of the same token that is writing the query.
 _PATIENCE_SECONDS = 5.0
@@ -66,6 +66,7 @@ class Submissions:
         settings = with_values(settings, {"timeout_seconds": request.timeout_seconds})
         options = QueryOptions.of(settings, owner=request.owner, client_token=request.client_token)
         created = self._create(query_id, plan, options)
+        own_target(self._medium.store, query_id, plan, now=self._clock.now())
         self._control.tick(query_id, 0, delay=0.0)
         return Submitted(query_id=query_id, created=created)
 

@@ -58,6 +58,7 @@ def make_worker(deployment: Deployment, seconds_left: float) -> Worker:
             folder, config.memory_bytes, config.threads, sources=sources
         ),
         wait=time.sleep,
+        outbox=deployment.medium.outbox,
         habits=habits(seconds_left),
     )
     return Worker(tools)

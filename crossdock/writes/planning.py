@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import duckdb
 import msgspec
 
 from crossdock.errors import CarrierError, SqlError
@@ -47,10 +46,7 @@ class WritePlanner:
         self._binder = binder
         self._outbox = outbox
         self._local = local
-        self._parser = duckdb.connect()
-
-    def close(self) -> None:
-        self._parser.close()
+        self._engine = binder.engine
 
     def plan(self, sql: str, parameters: Parameters, options: PlannerOptions) -> StagePlan | None:
         """None for a statement that does not write.
@@ -59,7 +55,7 @@ class WritePlanner:
             SqlError: refused, with DuckDB's reason; nothing was started.
             TableError: a table cannot be read.
         """
-        header = read_header(self._parser, sql)
+        header = read_header(self._engine, sql)
         if header is None:
             return None
         match header:
@@ -140,7 +136,7 @@ class WritePlanner:
             place = given.get(column.name.lower())
             if place is not None:
                 source = bound.columns[place].type
-                if reason := why_never(self._parser, source, column.type):
+                if reason := why_never(self._engine, source, column.type):
                     raise SqlError(f'column "{column.name}": {reason}')
 
     def _target(self, name: str) -> TableMeta:

@@ -6,12 +6,13 @@ or moved, and showing a file is one small request.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from crossdock.errors import ObjectNotFound, PlatformError
+from crossdock.errors import ObjectExists, ObjectNotFound, PlatformError
 from crossdock.platform import uploads
 from crossdock.platform.aws.errors import UploadNotFound, translated
 from crossdock.platform.aws.parallel import in_parallel
@@ -71,22 +72,25 @@ class S3Outbox:
                     MultipartUpload={"Parts": listed},  # type: ignore[typeddict-item]
                     **({} if replace else {"IfNoneMatch": "*"}),  # type: ignore[arg-type]
                 )
+        except ObjectExists:
+            if not self._is_shown(bucket, key, file):
+                raise
         except UploadNotFound as error:
-            self._require_shown(bucket, key, file, error)
+            if not self._is_shown(bucket, key, file):
+                raise PlatformError(
+                    f"{SCHEME}{bucket}/{key}: what was uploaded has been removed before the "
+                    "commit, by a lifecycle rule or another writer; run the statement again"
+                ) from error
 
-    def _require_shown(self, bucket: str, key: str, file: StagedFile, error: Exception) -> None:
-        """The upload is gone: a commit that died had completed it, or somebody aborted it."""
+    def _is_shown(self, bucket: str, key: str, file: StagedFile) -> bool:
+        """Whether a commit that died had completed the upload: the tags of its parts tell."""
         self._count(Kind.OBJECT_GET)
         try:
             with translated(f"{SCHEME}{bucket}/{key}"):
-                size = self._client.head_object(Bucket=bucket, Key=key)["ContentLength"]
+                found = self._client.head_object(Bucket=bucket, Key=key)
         except ObjectNotFound:
-            size = -1
-        if size != file.size:
-            raise PlatformError(
-                f"{SCHEME}{bucket}/{key}: what was uploaded has been removed before the commit, by "
-                "a lifecycle rule or another writer; run the statement again"
-            ) from error
+            return False
+        return found["ContentLength"] == file.size and found["ETag"].strip('"') == _tag(file.parts)
 
     def discard(self, query_id: str, target: str) -> int:
         """Of a target that is one file, uploads of other queries go too: their commits say so."""
@@ -164,6 +168,12 @@ def _place(target: str, name: str) -> tuple[str, str]:
     bucket, _, prefix = target.removeprefix(SCHEME).partition("/")
     prefix = prefix.rstrip("/")
     return bucket, f"{prefix}/{name}" if name else prefix
+
+
+def _tag(parts: Sequence[str]) -> str:
+    """S3's tag of an object that was uploaded in parts with these tags."""
+    together = b"".join(bytes.fromhex(tag.strip('"')) for tag in parts)
+    return f"{hashlib.md5(together, usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
 def _parts(path: Path, size: int) -> Iterator[bytes]:
