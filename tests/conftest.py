@@ -23,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run sampled matrices whole (the SQL cases over every configuration: half an hour)",
     )
+    parser.addoption(
+        "--random-ends",
+        type=int,
+        default=20,
+        help="queries of tests/integration/test_random_ends.py",
+    )
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -77,6 +77,8 @@ class Stand:
         self._folder = folder
         self._numbers = iter(range(10_000))
         clients = make_clients(self._session(url))
+        # Of the event source, which is the service's own: faults of our clients are not its.
+        self._event_source = make_clients(self._session(url)).sqs
         self.functions = Functions(self.deployment)
         self.clients = replace(clients, functions=self.functions)
         self.config = self._make(pool, concurrency)
@@ -160,7 +162,7 @@ class Stand:
 
     def _turn(self) -> None:
         """What the control queue's event source does."""
-        sqs, url = self.clients.sqs, self.config.control_queue_url
+        sqs, url = self._event_source, self.config.control_queue_url
         while not self._stop.is_set():
             found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
             messages = found.get("Messages", [])
