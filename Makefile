@@ -20,7 +20,7 @@ CDK_INSTALLED := .node/.installed-$(CDK_VERSION)
 CDK_OPTIONS = -c crossdock:name=$(NAME) -c crossdock:architecture=$(ARCHITECTURE) $(CDK_ARGS)
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
-.PHONY: demo test e2e e2e-aws check bench verify latency fuzz cdk layers synth deploy destroy clean
+.PHONY: demo test e2e e2e-aws check bench verify latency fuzz cdk layers synth bootstrap deploy destroy clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -68,6 +68,10 @@ layers: $(VENV)/.dev-installed
 synth: layers $(CDK_INSTALLED)
 	$(CDK) synth --all --quiet $(CDK_OPTIONS)
 	$(BIN)/python -m layers.cold_start
+
+# What the CDK needs in an account and region, once.
+bootstrap: layers $(CDK_INSTALLED)
+	$(CDK) bootstrap $(CDK_OPTIONS)
 
 deploy: layers $(CDK_INSTALLED)
 	$(CDK) deploy --all $(CDK_OPTIONS)
