@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
 from crossdock import cleanup
+from crossdock.writes.retire import sweep_tables
 
 if TYPE_CHECKING:
     from crossdock.aws import Deployment
@@ -60,7 +61,8 @@ class Janitor:
             purged=cleanup.purge_closed(self._medium),
             drafts=self._medium.store.drop_drafts(before=before),
             forgotten=len(old),
-            removed=cleanup.ownerless(self._medium, older_than=before),
+            removed=cleanup.ownerless(self._medium, older_than=before)
+            + sweep_tables(self._medium, now=now, older_than=before),
             uploads=sum(
                 bucket.abort_uploads(older_than=before)
                 for bucket in (self._deployment.exchange, self._deployment.results)

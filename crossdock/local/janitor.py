@@ -12,6 +12,7 @@ from crossdock import cleanup
 from crossdock.cleanup import Medium
 from crossdock.local.home import Home
 from crossdock.owner import is_dead, is_of_living_client
+from crossdock.writes.retire import sweep_tables
 
 #: Why an orphan ends.
 ORPHANED = ErrorRecord(kind="Orphaned", message="the client that ran it died", scope="query")
@@ -48,6 +49,7 @@ def sweep_home(
     for query_id in old:
         cleanup.forget(medium, query_id)
     removed = cleanup.ownerless(medium, older_than=now - grace_seconds)
+    removed += sweep_tables(medium, now=now, older_than=now - grace_seconds)
     return len(old) + removed + _drop_scratch(home, medium.store.open_queries)
 
 
