@@ -126,7 +126,7 @@ ROUTES = (
         summary="The plan of a query, which is not run",
         body=ExplainBody,
         answers=(ExplainDocument,),
-        problems=_PLANNING,
+        problems=(*_PLANNING, problems.NOT_SUPPORTED),
     ),
     Route(
         name="tables",
@@ -134,6 +134,7 @@ ROUTES = (
         path="/tables",
         summary="Named tables",
         answers=(TableListings,),
+        problems=(problems.NOT_SUPPORTED,),
     ),
     Route(
         name="table",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from crossdock.api.desk import EngineDesk
+from crossdock.api.messages import Answer, Refusal, RefusalKind
 from crossdock.api.planning import House
 from crossdock.results.reader import ResultReader
 from crossdock.settings import Settings, from_environment, with_values
@@ -16,6 +19,21 @@ if TYPE_CHECKING:
 _MIB = 1024 * 1024
 #: What one worker reads in a second or two, in bytes: below it, a shuffle costs more than it saves.
 _SINGLE_TASK_BYTES = 128 * _MIB
+
+#: What a function's answer may have, in bytes: 6 MB, less a little for its envelope.
+MAX_ANSWER_BYTES = 6_000_000
+
+
+def fitting(answer: Answer) -> Answer:
+    """The answer, or a refusal in words if it is larger than a function may give."""
+    size = len(msgspec.json.encode(answer))
+    if size <= MAX_ANSWER_BYTES:
+        return answer
+    return Refusal(
+        kind=RefusalKind.NOT_SUPPORTED,
+        message=f"the answer has {size:,} bytes, {MAX_ANSWER_BYTES:,} can be told; "
+        "name fewer files, or larger ones",
+    )
 
 
 def settings(environment: Mapping[str, str], *, workers: int, memory: int) -> Settings:

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 
-# Not used here, but imported while the environment starts: the processor is free then.
-import crossdock.aws.desk  # noqa: F401
 from crossdock.api.messages import Action
 from crossdock.aws.control import RESERVE_SECONDS
+from crossdock.aws.desk import fitting
 from functions import wiring
 from functions.observability import logger, metrics, observed
 
@@ -31,4 +30,4 @@ def lambda_handler(event: dict[str, Any], context: Any) -> Any:
     action = msgspec.convert(event, Action)
     logger.append_keys(action=event["action"])
     metrics.add_metric("Actions", MetricUnit.Count, 1)
-    return msgspec.to_builtins(wiring.desk().perform(action))
+    return msgspec.to_builtins(fitting(wiring.desk().perform(action)))
