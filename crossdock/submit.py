@@ -10,6 +10,7 @@ from coordinator_state.ids import QueryId, StageId
 from coordinator_state.records import LedgerEntry, LedgerKind, QueryRecord, StageRecord
 from coordinator_state.store import StateStore
 from crossdock.engine_build import engine_build
+from crossdock.errors import ObjectExists
 from crossdock.planner.plan import StagePlan, WriteKind, encode_plan
 from crossdock.platform.ports import Clock, Ids, Objects
 from crossdock.settings import Exchange, Settings
@@ -57,12 +58,23 @@ def submit(
     """
     new_id = query_id or QueryId(ids.query_id())
     key = plan_key(new_id)
-    objects.put(key, encode_plan(plan))
+    put_plan(objects, key, plan)
     store.create_query(
         query_record(new_id, plan, options, now=clock.now(), key=key), stage_records(new_id, plan)
     )
     own_target(store, new_id, plan, now=clock.now())
     return new_id
+
+
+def put_plan(objects: Objects, key: str, plan: StagePlan) -> None:
+    """Write the plan object. Raises ``ObjectExists`` if another plan is there."""
+    encoded = encode_plan(plan)
+    try:
+        objects.put(key, encoded)
+    except ObjectExists:
+        # A first put whose answer was lost: the key is this query's own.
+        if objects.get(key) != encoded:
+            raise
 
 
 def own_target(store: StateStore, query_id: QueryId, plan: StagePlan, *, now: float) -> None:

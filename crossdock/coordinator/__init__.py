@@ -202,9 +202,13 @@ class Coordinator:
         """The next alarm, after the live one, which is ``number``: that one is stale from now on.
 
         Sent first, moved second: dying in between leaves two alarms, of which one is stale.
+        Looked at before: of an alarm that rang twice each would send the next one, both of those
+        would ring at the same moment, and so on for as long as the query lives.
         """
-        self._control.tick(query_id, number + 1, delay=delay)
         try:
+            if self._store.get_query(query_id).tick != number:
+                return
+            self._control.tick(query_id, number + 1, delay=delay)
             self._store.advance_tick(query_id, expected=number)
         except NotFound:
             return  # closed and forgotten meanwhile; the alarm will find nothing
@@ -275,7 +279,11 @@ class Coordinator:
         """Read what ``decide`` asks for."""
         query_id = query.query_id
         limits = replace(self._limits, budget=query.workers or self._limits.budget)
-        snapshot = Snapshot(query=query, stages=self._store.stages(query_id), limits=limits)
+        stages = self._store.stages(query_id)
+        if not stages and not query.closed:
+            # This turn slept, and others brought the query to its end meanwhile.
+            raise NotFound(f"query {query_id} was purged")
+        snapshot = Snapshot(query=query, stages=stages, limits=limits)
         snapshot = self._with_tasks(snapshot, now)
         workers, gone = self._workers(query_id)
         return self._with_tasks(replace(snapshot, workers=workers, gone=gone), now)
