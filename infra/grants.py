@@ -20,6 +20,8 @@ from infra.checks import accept_wildcard
 #: Prefixes of the exchange bucket and of the result bucket, as the engine lays out its objects.
 EXCHANGE, PLAN = "exchange/", "plan/"
 RESULT, EXPORT, RECEIPT, TABLES = "result/", "export/", "receipt/", "tables/"
+#: Rows of tables that statements write: they stay as long as a table has them.
+DATA = "data/"
 
 #: Actions that take no resource. Tracing is added by CDK.
 ACCOUNT_WIDE = ("sqs:ListQueues", "xray:PutTelemetryRecords", "xray:PutTraceSegments")
@@ -33,6 +35,8 @@ _READ = ("s3:GetObject",)
 _WRITE = ("s3:AbortMultipartUpload", "s3:PutObject")
 _REMOVE = ("s3:DeleteObject",)
 
+_LOOK_AT_TABLES = ("glue:GetPartitions", "glue:GetTable", "glue:GetTables")
+
 _SEND = ("sqs:GetQueueUrl", "sqs:SendMessage")
 _TAKE = ("sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage")
 _OWN_QUEUES = (
@@ -43,6 +47,9 @@ _OWN_QUEUES = (
     "sqs:TagQueue",
 )
 
+_USE_KEYS = ("kms:Decrypt", "kms:GenerateDataKey")
+
+_TARGETS = "places that the settings name for COPY"
 _OURS = "shuffle queues of this deployment, by name prefix: their number changes while it runs"
 
 
@@ -86,7 +93,7 @@ def list_uploads(role: iam.IRole, bucket_arn: str) -> None:
 
 
 def read_data(role: iam.IRole, sources: Iterable[str], key_arns: Sequence[str]) -> None:
-    """Read and list the user's data, source by source; nothing writes to it."""
+    """Read and list the user's data, source by source."""
     partition = Stack.of(role).partition
     for source in sources:
         name, _, prefix = source.partition("/")
@@ -96,6 +103,44 @@ def read_data(role: iam.IRole, sources: Iterable[str], key_arns: Sequence[str]) 
         _allow(role, ("s3:ListBucket",), [arn], conditions=conditions)
     if key_arns:
         _allow(role, ("kms:Decrypt",), list(key_arns))
+
+
+def stage_data(role: iam.IRole, targets: Iterable[str], key_arns: Sequence[str]) -> None:
+    """Upload what nobody sees before the coordinator completes it."""
+    for target in targets:
+        arn, prefix = _named(role, target)
+        _allow(role, ("s3:PutObject",), [f"{arn}/{prefix}*"], because=_TARGETS)
+    if key_arns and targets:
+        _allow(role, _USE_KEYS, list(key_arns))
+
+
+def commit_data(role: iam.IRole, targets: Iterable[str], key_arns: Sequence[str]) -> None:
+    """Complete and abort uploads, look at what is there, and remove what OVERWRITE replaces."""
+    for target in targets:
+        arn, prefix = _named(role, target)
+        _allow(role, _READ + _WRITE + _REMOVE, [f"{arn}/{prefix}*"], because=_TARGETS)
+        conditions = {"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None
+        _allow(role, ("s3:ListBucket",), [arn], conditions=conditions)
+        _allow(role, ("s3:ListBucketMultipartUploads",), [arn])
+    if key_arns and targets:
+        _allow(role, _USE_KEYS, list(key_arns))
+
+
+def _named(role: iam.IRole, target: str) -> tuple[str, str]:
+    """A bucket's ARN, and a prefix in it."""
+    name, _, prefix = target.partition("/")
+    return f"arn:{Stack.of(role).partition}:s3:::{name}", prefix
+
+
+def read_tables_of_glue(role: iam.IRole, database: str) -> None:
+    """Look at the tables of one database of the Data Catalog, and at their partitions."""
+    stack = Stack.of(role)
+    tables = stack.format_arn(service="glue", resource="table", resource_name=f"{database}/*")
+    own = [
+        stack.format_arn(service="glue", resource="catalog"),
+        stack.format_arn(service="glue", resource="database", resource_name=database),
+    ]
+    _allow(role, _LOOK_AT_TABLES, [*own, tables], because="tables of the database in the settings")
 
 
 def exchange_messages(role: iam.IRole, prefixes: Sequence[str]) -> None:

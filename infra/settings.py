@@ -26,6 +26,7 @@ MAX_POOL = 200
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
 #: No dash: names of resources are ``<name>-...``, and permissions are given by such prefixes.
 _NAME = re.compile(r"[a-z][a-z0-9]{2,23}")
+_DATABASE = re.compile(r"[\w-]{1,255}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?]*)?")
 
 
@@ -98,7 +99,9 @@ class Settings:
     throttle_burst: int = 100  # API requests in a burst
 
     data: tuple[str, ...] = ()  # `bucket` or `bucket/prefix` that queries may read
+    targets: tuple[str, ...] = ()  # `bucket` or `bucket/prefix` that COPY may write to
     data_key_arns: tuple[str, ...] = ()  # KMS keys the data is encrypted with
+    glue_database: str = ""  # database of the AWS Glue Data Catalog whose tables queries may name
 
     result_days: int = 7  # days a result can be fetched
     exchange_days: int = 2  # days until forgotten exchange objects expire
@@ -226,6 +229,15 @@ def _named(settings: Settings) -> list[str]:
     ]
 
 
+def _in_glue(settings: Settings) -> list[str]:
+    if not settings.glue_database or _DATABASE.fullmatch(settings.glue_database):
+        return []
+    return [
+        "glue_database must be the name of one database (letters, digits, _ and -), "
+        f"not {settings.glue_database!r}"
+    ]
+
+
 def _budgeted(settings: Settings) -> list[str]:
     problems = []
     if settings.query_workers > settings.concurrency:
@@ -258,8 +270,9 @@ def _kept(settings: Settings) -> list[str]:
 def _scoped(settings: Settings) -> list[str]:
     """Data is named bucket by bucket: a pattern would let queries read what nobody listed."""
     problems = [
-        f"data must name a bucket or bucket/prefix without s3:// and wildcards, not {source!r}"
-        for source in settings.data
+        f"{name} must name a bucket or bucket/prefix without s3:// and wildcards, not {source!r}"
+        for name, sources in (("data", settings.data), ("targets", settings.targets))
+        for source in sources
         if not _BUCKET.fullmatch(source)
     ]
     problems += [
@@ -275,6 +288,7 @@ def _scoped(settings: Settings) -> list[str]:
 _CHECKS: tuple[Callable[[Settings], list[str]], ...] = (
     _in_range,
     _named,
+    _in_glue,
     _budgeted,
     _authorized,
     _kept,

@@ -16,7 +16,7 @@ from infra import assets, functions, grants
 from infra.checks import accept
 from infra.constructs.engine_function import Defaults, EngineFunction, FunctionSpec
 from infra.constructs.layers import Layers
-from infra.grants import EXCHANGE, EXPORT, PLAN, RECEIPT, RESULT, TABLES
+from infra.grants import DATA, EXCHANGE, EXPORT, PLAN, RECEIPT, RESULT, TABLES
 from infra.retention import retention
 from infra.settings import Architecture, Settings
 from infra.stacks.queues import QueuesStack
@@ -88,6 +88,7 @@ class ComputeStack(Stack):
             "CROSSDOCK_CONCURRENCY": str(settings.concurrency),
             "CROSSDOCK_QUERY_WORKERS": str(settings.query_workers),
             "CROSSDOCK_RESULT_DAYS": str(settings.result_days),
+            "CROSSDOCK_GLUE_DATABASE": settings.glue_database,
             "POWERTOOLS_SERVICE_NAME": settings.name,
             "POWERTOOLS_METRICS_NAMESPACE": settings.name,
             "POWERTOOLS_LOG_LEVEL": "INFO",
@@ -159,12 +160,15 @@ class ComputeStack(Stack):
         grants.run_queries(role, state.table_arn)
         grants.own_objects(role, state.exchange_arn, EXCHANGE, PLAN)
         grants.list_bucket(role, state.exchange_arn)
-        grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT, TABLES)
+        grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT, TABLES, DATA)
         grants.list_bucket(role, state.results_arn)
         grants.own_queues(role, made=self._made_queues)
         grants.wake_coordinator(role, self._queues.control)
         grants.invoke(role, [worker.function for worker in (*self.producers, *self.consumers)])
         grants.read_data(role, self._settings.data, self._settings.data_key_arns)
+        grants.commit_data(role, self._settings.targets, self._settings.data_key_arns)
+        if self._settings.glue_database:
+            grants.read_tables_of_glue(role, self._settings.glue_database)
 
     def _permit_janitor(self) -> None:
         role, state = self.janitor.role, self._state
@@ -172,7 +176,7 @@ class ComputeStack(Stack):
         grants.own_objects(role, state.exchange_arn, EXCHANGE, PLAN)
         grants.list_bucket(role, state.exchange_arn)
         grants.list_uploads(role, state.exchange_arn)
-        grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT)
+        grants.own_objects(role, state.results_arn, RESULT, EXPORT, RECEIPT, DATA)
         grants.list_bucket(role, state.results_arn)
         grants.list_uploads(role, state.results_arn)
         grants.own_queues(role, made=self._made_queues)
@@ -184,11 +188,12 @@ class ComputeStack(Stack):
         grants.read_objects(role, state.exchange_arn, PLAN)
         grants.own_objects(role, state.exchange_arn, EXCHANGE)
         grants.list_bucket(role, state.exchange_arn)
-        grants.own_objects(role, state.results_arn, RESULT)
+        grants.own_objects(role, state.results_arn, RESULT, DATA)
         grants.list_bucket(role, state.results_arn)
         grants.exchange_messages(role, [self._queues.pool.prefix, self._made_queues])
         grants.wake_coordinator(role, self._queues.control)
         grants.read_data(role, self._settings.data, self._settings.data_key_arns)
+        grants.stage_data(role, self._settings.targets, self._settings.data_key_arns)
 
 
 def _names(workers: tuple[EngineFunction, ...]) -> str:

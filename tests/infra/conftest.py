@@ -81,8 +81,8 @@ def synth(stub_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Synth:
 
 @pytest.fixture(scope="session")
 def assembly(synth: Synth) -> Assembly:
-    """Default settings and one source of data; every check on."""
-    return synth(checks=True, data=("warehouse/sales/", "lake"))
+    """Default settings, data of two buckets, a Glue database; every check on."""
+    return synth(checks=True, data=("warehouse/sales/", "lake"), glue_database="shop")
 
 
 @pytest.fixture(scope="session")

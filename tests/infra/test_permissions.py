@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from infra.grants import ACCOUNT_WIDE
-from tests.infra.conftest import Assembly
+from tests.infra.conftest import Assembly, Synth
 
 pytestmark = pytest.mark.xdist_group("infra")
 
 #: Resources that may end with a star: our objects by prefix, our queues by prefix, named data.
 STARRED = re.compile(
-    r"(exchange|plan|result|export|receipt|tables)/\*$|:crossdock-(pool|q)-\*$"
-    r"|:s3:::warehouse/sales/\*$|:s3:::lake/\*$"
+    r"(exchange|plan|result|export|receipt|tables|data)/\*$|:crossdock-(pool|q)-\*$"
+    r"|:s3:::warehouse/sales/\*$|:s3:::lake/\*$|:table/shop/\*$"
 )
 
 EVERY = {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:SendMessage"} | {
@@ -52,7 +52,8 @@ ALLOWED = {
     | {"dynamodb:PutItem", "lambda:InvokeFunction", "sqs:ChangeMessageVisibility"}
     | OBJECTS
     | TAKE
-    | QUEUES,
+    | QUEUES
+    | {"glue:GetPartitions", "glue:GetTable", "glue:GetTables"},
     "Janitor": LOOK
     | CHANGE
     | REMOVE
@@ -152,5 +153,24 @@ def test_only_coordinator_and_janitor_remove_items_or_make_queues(
 
 
 def test_no_role_has_a_managed_policy(assembly: Assembly) -> None:
-    for role in assembly.resources("AWS::IAM::Role").values():
+    roles = assembly.resources("AWS::IAM::Role")
+    assert len(roles) >= len(ALLOWED)
+    for role in roles.values():
         assert not role["Properties"].get("ManagedPolicyArns")
+
+
+def test_targets_are_staged_by_workers_and_committed_by_the_coordinator(synth: Synth) -> None:
+    assembly = synth(data=("warehouse/sales/",), targets=("outbound/exports/",))
+    touching: dict[str, set[str]] = {}
+    for role, statement in statements(assembly):
+        for resource in listed(statement["Resource"]):
+            if ":s3:::outbound" in flat(resource):
+                touching.setdefault(role, set()).update(listed(statement["Action"]))
+                if "ListBucket" not in str(statement["Action"]):
+                    assert flat(resource).endswith(":s3:::outbound/exports/*")
+    workers = {role for role in touching if role != "Coordinator"}
+    assert workers
+    assert all(touching[role] == {"s3:PutObject"} for role in workers)
+    assert touching["Coordinator"] == OBJECTS | {"s3:ListBucketMultipartUploads"}
+    assert "Api" not in touching
+    assert "Janitor" not in touching
