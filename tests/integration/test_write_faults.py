@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -360,3 +362,69 @@ def test_a_cancelled_write_leaves_nothing_to_be_seen(
     assert not target.exists()
     assert leftovers(connection.home) == []
     assert statuses(connection.home) == ["CANCELLED"]
+
+
+# -- the client dies -------------------------------------------------------------------------------
+
+CLIENT = """
+import os, signal, sys
+import crossdock
+from crossdock.platform.local.outbox import FolderOutbox
+from crossdock.writes.commit import Committer
+
+def die(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+home, files, statement, moment = sys.argv[1:]
+if moment == "before":
+    Committer.commit = die
+else:
+    shown, real = [], FolderOutbox._show
+    def show(self, *args, **kwargs):
+        if shown:
+            die()
+        shown.append(True)
+        real(self, *args, **kwargs)
+    FolderOutbox._show = show
+crossdock.connect(
+    home=home, tables={"t": files}, workers=2, worker_memory="512MB", single_task_bytes=0,
+    partitions=3,
+).execute(statement)
+"""
+
+
+def killed_client(tmp_path: Path, statement: str, moment: str) -> None:
+    """A client process that ends by SIGKILL ``before`` its commit, or ``between`` two files."""
+    write_files(tmp_path, 3)
+    arguments = [str(tmp_path / "home"), str(tmp_path / "part-*.parquet"), statement, moment]
+    ended = subprocess.run(
+        [sys.executable, "-c", CLIENT, *arguments], check=False, timeout=PATIENCE
+    )
+    assert ended.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("copies", [True, False], ids=["copy", "create"])
+def test_a_client_killed_before_its_commit_leaves_nothing(tmp_path: Path, copies: bool) -> None:
+    target = tmp_path / "out"
+    statement = f"COPY t TO '{target}' (FORMAT parquet)" if copies else CREATE
+    killed_client(tmp_path, statement, "before")
+    with crossdock.connect(home=tmp_path / "home") as other:
+        other.platform.gc(grace_seconds=0)
+        assert other.tables.names() == ()
+    assert not target.exists()
+    assert leftovers(tmp_path / "home") == []
+    assert statuses(tmp_path / "home") == ["CANCELLED"]
+
+
+def test_a_copy_whose_client_was_killed_between_two_files_is_finished_by_gc(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "out"
+    killed_client(tmp_path, f"COPY t TO '{target}' (FORMAT parquet)", "between")
+    assert len(list(target.glob("*.parquet"))) == 1
+    with crossdock.connect(home=tmp_path / "home") as other:
+        other.platform.gc(grace_seconds=0)
+    assert len(rows_below(target)) == 300
+    assert len(list(target.rglob("*"))) == 2
+    assert leftovers(tmp_path / "home", kept=("receipt", "result")) == []
+    assert statuses(tmp_path / "home") == ["SUCCEEDED"]
