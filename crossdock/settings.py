@@ -22,6 +22,7 @@ ENVIRONMENT_PREFIX = "CROSSDOCK_"
 _MISSPELLING = 0.85
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", re.IGNORECASE)
+_CATALOG = re.compile(r"glue://[\w-]{1,255}")
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -48,6 +49,7 @@ class Settings:
     max_attempts: int = 4  # failures allowed per task
     timeout_seconds: float | None = None  # the query's deadline
     timezone: str | None = None  # of the session; default: the machine's
+    catalog: str | None = None  # further tables: glue://database
 
     @property
     def worker_count(self) -> int:
@@ -86,6 +88,7 @@ class Kind(StrEnum):
     SIZE = "size"
     DURATION = "seconds"
     EXCHANGE = "method"
+    CATALOG = "catalog"
     TEXT = "text"
 
 
@@ -121,6 +124,8 @@ class Field:
             Kind.SIZE: "a size such as 64MB, 1GiB or a number of bytes,",
             Kind.DURATION: "a time such as 30, 1.5s or 2m,",
         }
+        if self.kind is Kind.CATALOG:
+            return "glue:// and the name of a database, such as glue://sales"
         if self.kind is Kind.TEXT:
             return "a name such as Europe/Berlin"
         bound = f"at least {_plain(self.minimum)}"
@@ -188,7 +193,13 @@ def _text(value: object) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
 
 
+def _catalog(value: object) -> str | None:
+    text = value.strip() if isinstance(value, str) else ""
+    return text if _CATALOG.fullmatch(text) else None
+
+
 _PARSERS = {
+    Kind.CATALOG: _catalog,
     Kind.COUNT: _count,
     Kind.SIZE: _size,
     Kind.DURATION: _duration,
@@ -279,6 +290,13 @@ FIELDS: tuple[Field, ...] = (
         kind=Kind.TEXT,
         help="time zone of the session, the same for every worker",
         default="the machine's",
+        optional=True,
+    ),
+    Field(
+        name="catalog",
+        kind=Kind.CATALOG,
+        help="tables of another catalog: a database of AWS Glue (glue://database)",
+        default="none",
         optional=True,
     ),
 )

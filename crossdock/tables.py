@@ -29,6 +29,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: Format | None = None
     #: Of DuckDB's reader of CSV or JSON, values as SQL text.
     options: tuple[tuple[str, str], ...] = ()
+    foreign: bool = False  # a table of another catalog; never kept as an entry
     written: bool = False  # a table that statements made; never kept as an entry
 
     @property

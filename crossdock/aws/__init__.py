@@ -103,9 +103,14 @@ class Deployment:
         """Named tables of the deployment, and files on S3 that a statement names itself."""
         from crossdock.aws.tables import ObjectRegistry
         from crossdock.catalog import Catalog
+        from crossdock.platform.aws.on_demand import GLUE, glue_database
 
+        name = self.config.glue_database
         return Catalog(
-            registry=ObjectRegistry(self.medium.objects), remote=self.table_files, local=False
+            registry=ObjectRegistry(self.medium.objects),
+            remote=self.table_files,
+            local=False,
+            database=glue_database(f"{GLUE}{name}" if name else None),
         )
 
     @cached_property

@@ -35,6 +35,7 @@ class AwsConfig:
     coordinator_function: str = ""
     concurrency: int = 100  # workers of all queries at once
     query_workers: int = 16  # of one query, unless it asks for fewer
+    glue_database: str = ""  # of the account's Data Catalog, whose tables queries may read
     result_days: float = 7.0  # answers and receipts are kept so long
     memory_bytes: int = 1769 * _MIB  # of this function
     scratch: Path = Path("/tmp/crossdock")
@@ -62,6 +63,7 @@ class AwsConfig:
             coordinator_function=get("CROSSDOCK_COORDINATOR_FUNCTION", ""),
             concurrency=_count(environment, "CROSSDOCK_CONCURRENCY", 100),
             query_workers=_count(environment, "CROSSDOCK_QUERY_WORKERS", 16),
+            glue_database=get("CROSSDOCK_GLUE_DATABASE", ""),
             result_days=_count(environment, "CROSSDOCK_RESULT_DAYS", 7),
             memory_bytes=_count(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1769) * _MIB,
             scratch=Path(get("CROSSDOCK_SCRATCH") or "/tmp/crossdock"),

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from crossdock.catalog.arrow_tables import write_arrow_table
 from crossdock.catalog.footers import Footer, FooterCache
+from crossdock.catalog.foreign import ForeignTables
 from crossdock.catalog.options import AUTOMATIC, ReadOptions, read_options
 from crossdock.catalog.partitions import PartitionValues
 from crossdock.catalog.places import Places
@@ -23,6 +24,7 @@ from crossdock.catalog.schemas import Schema, read_schema
 from crossdock.catalog.sources import FoundFile
 from crossdock.catalog.tables import ColumnMeta, FileMeta, TableMeta
 from crossdock.catalog.text_tables import TextTables
+from crossdock.databases import Database, Wanted
 from crossdock.errors import TableError
 from crossdock.formats import Format, format_of
 from crossdock.remote_files import RemoteFiles
@@ -44,6 +46,7 @@ class Catalog:
         remote: reads files behind URLs; None: there are none.
         local: whether files of this machine may be read.
         written: tables that statements made; they hide entries of their name.
+        database: tables of another catalog; whatever has the same name here hides them.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Catalog:
         remote: RemoteFiles | None = None,
         local: bool = True,
         written: WrittenTables | None = None,
+        database: Database | None = None,
     ) -> None:
         self._written = written
         self._registry = registry or (FileRegistry(home) if home else None)
@@ -67,6 +71,11 @@ class Catalog:
         self._partitions = PartitionValues()
         self._schemas: dict[tuple[object, ...], Schema] = {}
         self._lock = Lock()
+        self._foreign = (
+            ForeignTables(database, self._places, self._footers, self._types_of)
+            if database
+            else None
+        )
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -80,6 +89,8 @@ class Catalog:
     def sources(self, name: str) -> tuple[str, ...]:
         """Paths and globs the table was named with. Raises ``TableError``: unknown name."""
         entry = self._entry(name)
+        if entry.foreign and self._foreign is not None:
+            return (f"{self._foreign.title}/{entry.name}",)
         written = self._written_table(entry)
         return written.paths if written else entry.sources
 
@@ -117,7 +128,10 @@ class Catalog:
 
     def remove(self, name: str) -> None:
         """Forget a table; its files stay. Raises ``TableError``: unknown name."""
-        self._remove(self._entry(name))
+        entry = self._entry(name)
+        if entry.foreign and self._foreign is not None:
+            raise TableError(f"table {name} is kept in {self._foreign.title}; remove it there")
+        self._remove(entry)
 
     def _put(self, entry: Entry, *, persistent: bool) -> None:
         if not persistent:
@@ -167,8 +181,25 @@ class Catalog:
             TableError: unknown name (with the nearest known), or files that cannot be read.
         """
         entry = self._entry(name)
+        if entry.foreign:
+            return self._read_foreign(entry.name, None)
         written = self._written_table(entry)
         return self._read_written(written) if written else self._read_entry(entry)
+
+    def look(self, name: str) -> TableMeta:
+        """As ``get``, but of a table whose partitions another catalog keeps the columns alone.
+
+        ``narrowed`` gives its files, once it is known which partitions a statement wants.
+        """
+        entry = self._entry(name)
+        if not entry.foreign or self._foreign is None:
+            return self.get(name)
+        table = self._foreign.get(entry.name)
+        return self._foreign.outline(table) if table.keys else self._foreign.read(table, None)
+
+    def narrowed(self, name: str, wanted: Wanted) -> TableMeta:
+        """The table with the files that may be ``wanted``. Raises as ``get``."""
+        return self._read_foreign(name, wanted)
 
     def describe(self, name: str) -> TableMeta:
         """Same as ``get``; the word of the command line."""
@@ -202,6 +233,23 @@ class Catalog:
     def _read_entry(self, entry: Entry) -> TableMeta:
         options = ReadOptions(format=entry.format, options=entry.options)
         return self.read(entry.name, entry.sources, options)
+
+    def _read_foreign(self, name: str, wanted: Wanted) -> TableMeta:
+        if self._foreign is None:
+            raise TableError(f"no table is named {name}")
+        return self._foreign.read(self._foreign.get(name), wanted)
+
+    def _types_of(
+        self, found: Sequence[FoundFile], footers: Sequence[Footer]
+    ) -> dict[str, dict[str, str]]:
+        """DuckDB's types of the files' columns, by lower-case name, for each distinct footer."""
+        types: dict[str, dict[str, str]] = {}
+        plain = ReadOptions(hive_partitioning=False)
+        for file, footer in zip(found, footers, strict=True):
+            if footer.schema not in types:
+                schema = self._schema([file], [footer], plain)
+                types[footer.schema] = {c.name.lower(): c.type for c in schema.columns}
+        return types
 
     def _written_table(self, entry: Entry) -> WrittenTable | None:
         if not entry.written or self._written is None:
@@ -260,7 +308,11 @@ class Catalog:
         persistent = self._registry.entries() if self._registry else {}
         names = self._written.names().values() if self._written else ()
         written = {each.key: each for each in (Entry(name=n, written=True) for n in names)}
-        return {**persistent, **written, **self._memory}
+        return {**self._foreign_entries(), **persistent, **written, **self._memory}
+
+    def _foreign_entries(self) -> dict[str, Entry]:
+        names = self._foreign.names().values() if self._foreign else ()
+        return {each.key: each for each in (Entry(name=n, foreign=True) for n in names)}
 
     def _of(self, kind: Kind) -> dict[str, Entry]:
         found = self._entries().values()

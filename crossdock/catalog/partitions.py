@@ -30,7 +30,10 @@ class PartitionValues:
         """``files`` with the values of ``types``; a file's own column of that name is hidden."""
         if not types:
             return tuple(files)
-        key = (types, tuple((file.path, file.size, file.version, file.reader) for file in files))
+        key = (
+            types,
+            tuple((each.path, each.size, each.version, each.reader, each.values) for each in files),
+        )
         with self._lock:
             known = self._kept.get(key)
         if known is None:
@@ -44,7 +47,13 @@ class PartitionValues:
 
 
 def _with_values(files: Sequence[FileMeta], types: Types) -> tuple[FileMeta, ...]:
-    texts = {key: [partition_value(key, file.path) for file in files] for key, _ in types}
+    texts = {
+        key: [
+            file.values[number] if file.values else partition_value(key, file.path)
+            for file in files
+        ]
+        for number, (key, _) in enumerate(types)
+    }
     values = {key: _typed(texts[key], kind) for key, kind in types}
     hidden = {key.lower() for key, _ in types}
     found = []

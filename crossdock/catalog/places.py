@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from crossdock.catalog.remote_sources import find_remote
+from crossdock.catalog.remote_sources import find_all_remote, find_remote
 from crossdock.catalog.schemas import PARTITION_FOLDER, partition_keys
-from crossdock.catalog.sources import FoundFile, find_files
+from crossdock.catalog.sources import FoundFile, find_all_files, find_files
 from crossdock.errors import TableError
 from crossdock.formats import Format
 from crossdock.remote_files import (
@@ -50,6 +50,17 @@ class Places:
         if not self._local:
             raise TableError(f"cannot read {source}: a table's files are named {SCHEME}bucket/key")
         return find_files([source], base, kind)
+
+    def find_all(self, folder: str, base: Path) -> Sequence[FoundFile]:
+        """Every file below a folder, whatever its name, but markers, hidden ones and empty ones.
+
+        Raises ``TableError`` when the folder cannot be looked at; one that is not there has none.
+        """
+        if self._remote is not None and is_remote(folder):
+            return find_all_remote(self._remote, folder)
+        if not self._local:
+            raise TableError(f"cannot read {folder}: a table's files are named {SCHEME}bucket/key")
+        return find_all_files(folder.removeprefix("file://"), base)
 
     @contextmanager
     def stand_ins(

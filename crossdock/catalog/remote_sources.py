@@ -40,6 +40,23 @@ def find_remote(
     return [FoundFile(file.url, file.size, file.version) for file in found]
 
 
+def find_all_remote(files: RemoteFiles, folder: str) -> Sequence[FoundFile]:
+    """Every object below ``folder`` that has bytes, whatever its name; no markers.
+
+    Raises ``TableError`` when it cannot be listed.
+    """
+    prefix = folder.rstrip("/") + "/"
+    try:
+        found = files.list(prefix)
+    except PlatformError as error:
+        raise TableError(f"cannot list {folder}: {error}") from error
+    return [
+        FoundFile(file.url, file.size, file.version)
+        for file in found
+        if file.size and not any(map(is_marker, file.url.removeprefix(prefix).split("/")))
+    ]
+
+
 def _find(files: RemoteFiles, source: str, key: str, kind: Format) -> Sequence[RemoteFile]:
     if has_wildcard(key):
         return _required(_matches(files, source), f"no file matches {source}")

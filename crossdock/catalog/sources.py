@@ -41,6 +41,13 @@ def find_files(
     return tuple(_look(path, kind) for path in paths)
 
 
+def find_all_files(folder: str, base: Path) -> tuple[FoundFile, ...]:
+    """Every file of a folder that has bytes, by path, whatever its name; no markers."""
+    path = os.path.normpath(base / folder)
+    found = [_look(each, Format.CSV) for each in sorted(_below(path, None))]
+    return tuple(file for file in found if file.size)
+
+
 def refuse_empty(path: str, size: int, kind: Format) -> None:
     """Raise ``TableError`` for a file of 0 bytes that is no text: there it only has no row."""
     if size == 0 and kind is Format.PARQUET and format_of(path) in (Format.PARQUET, None):
@@ -90,11 +97,12 @@ def _nothing_below(folder: str, source: str, kind: Format) -> str:
     return f"{complaint}, but {others[0].words} files: give the table the format {others[0]}"
 
 
-def _below(folder: str, kind: Format) -> Iterator[str]:
+def _below(folder: str, kind: Format | None) -> Iterator[str]:
+    """Files of ``kind``; None: of any name."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not is_marker(name)]
         for name in names:
-            if format_of(name) is kind and not is_marker(name):
+            if (kind is None or format_of(name) is kind) and not is_marker(name):
                 yield os.path.join(parent, name)  # noqa: PTH118  # called once a file
 
 

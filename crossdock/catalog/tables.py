@@ -56,6 +56,8 @@ class FileMeta:
     rows: int  # of CSV and JSON an estimate, at least 1 where there may be one
     row_groups: tuple[RowGroupMeta, ...]
     reader: int = -1  # of the table's readers; none for Parquet
+    #: Texts of the table's partition keys, where the file's path does not tell them.
+    values: tuple[str | None, ...] = ()
     #: Top-level columns, in lower case, whose minimum and maximum may leave a NaN out.
     hidden_nan: frozenset[str] = frozenset()
 
@@ -76,6 +78,8 @@ class TableMeta:
     carried: bool = False  # the files hold the columns in carriers, as the engine writes tables
     format: Format = Format.PARQUET
     readers: tuple[TextReader, ...] = ()
+    #: Its name in the catalog, if its files were not looked for: which are wanted is not known yet.
+    outline_of: str = ""
 
     @property
     def is_counted(self) -> bool:

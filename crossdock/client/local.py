@@ -22,7 +22,7 @@ from crossdock.planner.changes import Changes
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import StagePlan
 from crossdock.planner.planning import plan_query
-from crossdock.platform.aws.on_demand import s3_files
+from crossdock.platform.aws.on_demand import glue_database, s3_files
 from crossdock.platform.local.objects import FolderObjects
 from crossdock.settings import Settings
 from crossdock.writes.outbox import LazyOutbox, Outbox
@@ -41,7 +41,12 @@ class LocalDriver:
         self._scratch = home / "scratch" / client_folder()
         self._remote = s3_files()
         self._written = HomeTables(Home(home))
-        self.tables = Catalog(home, remote=self._remote, written=self._written)
+        self.tables = Catalog(
+            home,
+            remote=self._remote,
+            written=self._written,
+            database=glue_database(settings.catalog),
+        )
         self._binder = Binder(self.tables, timezone=settings.timezone)
         self._changes = Changes(self.tables, self._binder, sessions=True)
         self._writes = WritePlanner(

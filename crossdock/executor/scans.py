@@ -77,7 +77,7 @@ def _items(
     for name, declared in zip(scan.columns, scan.types, strict=True):
         type = parse_type(declared)
         if name.lower() in hive:
-            source = _hive_value(name, opened)
+            source = _hive_value(scan, name, opened)
         elif present is not None and name.lower() not in present:
             source = "NULL"
         elif scan.carried:
@@ -91,9 +91,13 @@ def _items(
     return items
 
 
-def _hive_value(key: str, opened: Sequence[OpenSlice]) -> str:
+def _hive_value(scan: ScanInput, key: str, opened: Sequence[OpenSlice]) -> str:
     """The partition value of ``key``: a constant, or looked up by the file's position."""
-    values = [partition_value(key, each.slice.path) for each in opened]
+    number = [name.lower() for name, _ in scan.hive_types].index(key.lower())
+    values = [
+        each.slice.values[number] if each.slice.values else partition_value(key, each.slice.path)
+        for each in opened
+    ]
     literals = ["NULL" if value is None else text(value) for value in values]
     if len(set(literals)) == 1:
         return literals[0]

@@ -16,9 +16,10 @@ import duckdb
 
 from crossdock.catalog import Catalog, TableMeta
 from crossdock.errors import SettingError, SqlError, Unsupported
-from crossdock.planner.decode import SERIALIZE_PLAN, parse_plan_text
+from crossdock.planner.decode import SERIALIZE_PLAN, decode_plan_json, parse_plan_text
 from crossdock.planner.expansion import Expansion
 from crossdock.planner.file_references import FileReferences
+from crossdock.planner.key_tests import wanted_partitions
 from crossdock.planner.optimizer_rules import disabled_optimizers
 from crossdock.planner.parameters import Literals, Parameters, match_parameters
 from crossdock.planner.pinning import Clock, clock_keyword, is_volatile
@@ -193,6 +194,9 @@ class Binder:
         rewriting.inline({n: literals.of(v, n) for n, v in values.items()})
         rewriting.apply(lambda node: clock.pin(node, sql, hidden))
         self._shadow.ensure(tables.values(), named | entries)
+        if any(table.outline_of for table in tables.values()):
+            tables = self._narrowed(rewriting.text(), tables)
+            self._shadow.ensure(tables.values(), named | entries)
         if rewriting.apply(lambda node: described(self._connection, self._syntax, node)):
             tables = _read(rewriting.tree, tables)
         with self._macros.made() if expansion.misfits else nullcontext():
@@ -239,14 +243,29 @@ class Binder:
     def _tables(
         self, names: frozenset[str], references: FileReferences, renamed: Mapping[str, str]
     ) -> dict[str, TableMeta]:
-        catalogued = (self._catalog.get(name) for name in sorted(names))
+        catalogued = (self._catalog.look(name) for name in sorted(names))
         tables = {table.name: table for table in catalogued}
         for name, original in renamed.items():
             if self._catalog.has(original):
-                tables[name] = replace(self._catalog.get(original), name=name)
+                tables[name] = replace(self._catalog.look(original), name=name)
         for found, name in references.named.items():
             tables[name] = self._catalog.read(name, found.sources, found.options)
         return tables
+
+    def _narrowed(self, text: str, tables: Mapping[str, TableMeta]) -> dict[str, TableMeta]:
+        """``tables`` with the files of those that so far had only columns, as far as wanted."""
+        plan, _ = self._plan(text)
+        try:
+            relation = decode_plan_json(plan) if plan is not None else None
+        except Unsupported:
+            relation = None  # nothing is ruled out then
+        found = dict(tables)
+        for name, table in tables.items():
+            if table.outline_of:
+                wanted = wanted_partitions(relation, table) if relation is not None else None
+                whole = self._catalog.narrowed(table.outline_of, wanted)
+                found[name] = replace(whole, name=table.name)
+        return found
 
     def _plan(self, text: str) -> tuple[dict[str, Any] | None, EngineError | None]:
         (answer,) = self._connection.execute(SERIALIZE_PLAN, {"sql": text}).fetchall()[0]

@@ -191,6 +191,8 @@ class Scan:
     filters: tuple[Expression, ...] = ()  # ColumnRef over ``columns``
     emit: tuple[int, ...] = ()
     source: str = ""  # name to read from in a fragment (a ScanInput's); "" is the table itself
+    #: What holds for every row that counts, because operators above see to it: only for pruning.
+    hints: tuple[Expression, ...] = ()
 
     @cached_property
     def types(self) -> tuple[str, ...]:

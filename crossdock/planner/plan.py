@@ -63,6 +63,8 @@ class FileSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: int = -1  # in the row groups to be read; < 0: not counted
     bytes: int = 0  # of the column chunks to be read, compressed
     reader: int = -1  # of the scan's text readers; < 0: Parquet
+    #: Texts of the scan's partition keys; () where the path tells them.
+    values: tuple[str | None, ...] = ()
 
 
 class TextReader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

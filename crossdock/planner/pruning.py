@@ -37,7 +37,9 @@ class RowGroupFilter:
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
-        self._tests = [test for p in scan.filters if (test := self._test(p)) is not None]
+        self._tests = [
+            test for p in (*scan.filters, *scan.hints) if (test := self._test(p)) is not None
+        ]
 
     def may_match(self, group: RowGroupMeta) -> bool:
         rows, stats = group.rows, group.stats
@@ -127,6 +129,8 @@ def _compared(name: str, operator: str, value: Comparable) -> Fails:
         found = stats.get(name)
         if found is None:
             return False
+        if found.nulls == rows and found.minimum is None and found.maximum is None:
+            return True  # NULL compares to nothing
         if looks_down:
             least: Any = found.minimum
             if type(least) is kind and (least > other or (strict and least == other)):

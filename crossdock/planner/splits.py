@@ -114,7 +114,7 @@ class ScanWorks:
         self._kept: dict[object, ScanWork] = {}
 
     def of(self, table: TableMeta, scan: Scan) -> ScanWork:
-        key = (table.name, scan.columns, scan.filters)
+        key = (table.name, scan.columns, scan.filters, scan.hints)
         known = self._kept.get(key)
         if known is None:
             known = self._kept[key] = scan_work(table, scan)
@@ -131,6 +131,7 @@ def whole_table(table: TableMeta) -> tuple[FileSlice, ...]:
             rows=file.rows,
             bytes=sum(sum(group.column_bytes.values()) for group in file.row_groups),
             reader=file.reader,
+            values=file.values,
         )
         for file in table.files
     )
@@ -202,4 +203,5 @@ def _slice(piece: Piece) -> FileSlice:
         rows=piece.rows,
         bytes=round(piece.bytes),
         reader=file.reader,
+        values=file.values,
     )

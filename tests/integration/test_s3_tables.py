@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import boto3
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -176,6 +177,47 @@ def test_a_text_that_cannot_be_read_is_named_by_its_url(
         with pytest.raises(crossdock.Error, match=f"s3://{bucket}/{name}") as caught:
             connection.execute(f"SELECT * FROM 's3://{bucket}/{name}'").fetchall()
         assert not re.search("remote-|/tmp/", str(caught.value))
+
+
+def test_tables_of_glue_are_read_by_their_names(
+    s3: Any, bucket: str, connection: crossdock.Connection, tmp_path: Path
+) -> None:
+    glue = boto3.client("glue")
+    glue.create_database(DatabaseInput={"Name": bucket})
+    parquet = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+    serde = {"SerdeInfo": {"SerializationLibrary": parquet}}
+    columns = [{"Name": "k", "Type": "bigint"}, {"Name": "s", "Type": "string"}]
+    glue.create_table(
+        DatabaseName=bucket,
+        TableInput={
+            "Name": "events",
+            "StorageDescriptor": {"Columns": columns, "Location": f"s3://{bucket}/e", **serde},
+            "PartitionKeys": [{"Name": "day", "Type": "date"}],
+        },
+    )
+    for n, day in enumerate(("2024-01-01", "2024-01-02", "__HIVE_DEFAULT_PARTITION__")):
+        upload(s3, bucket, f"e/{n}/data", pa.table({"k": pa.array([n, 10 * n], pa.int32())}))
+        location = f"s3://{bucket}/e/{n}"
+        glue.create_partition(
+            DatabaseName=bucket,
+            TableName="events",
+            PartitionInput={"Values": [day], "StorageDescriptor": {"Location": location, **serde}},
+        )
+    settings = connection.settings
+    with crossdock.connect(
+        home=tmp_path / "glue",
+        catalog=f"glue://{bucket}",
+        single_task_bytes=settings.single_task_bytes,
+        workers=2,
+    ) as other:
+        sql = "SELECT day::VARCHAR, sum(k), count(s) FROM events GROUP BY day ORDER BY day"
+        expected = [("2024-01-01", 0, 0), ("2024-01-02", 11, 0), (None, 22, 0)]
+        assert other.execute(sql).fetchall() == expected
+        narrow = "SELECT max(k) FROM events WHERE day = '2024-01-02'"
+        assert other.execute(narrow).fetchall() == [(10,)]
+        (scan,) = other.explain(narrow).stages[0].scans
+        if settings.single_task_bytes == 0:
+            assert {piece.path[-6:] for split in scan.splits for piece in split} == {"1/data"}
 
 
 def test_a_table_that_is_not_there_is_named_before_anything_runs(

@@ -8,7 +8,7 @@ from crossdock.errors import Unsupported
 from crossdock.planner.decode.constants import decode_constant
 from crossdock.planner.decode.functions import struct_path
 from crossdock.planner.decode.strict import Json, brief, require, shape
-from crossdock.planner.decode.table_filters import FilterColumn, decode_table_filters
+from crossdock.planner.decode.table_filters import FilterColumn, decode_hints, decode_table_filters
 from crossdock.planner.decode.types import type_text
 from crossdock.planner.nodes import ColumnRef, Project, Relation, Scan, TableFunction
 
@@ -61,6 +61,7 @@ def _table_scan(node: Json) -> Relation:
     reader = _Columns(node)
     reads = tuple([reader.read(column) for column in node.get("column_indexes") or ()])
     filters = decode_table_filters(node.get("table_filters") or {}, reads)
+    hints = decode_hints(node.get("table_filters") or {}, reads)
     if "" in reader.names and _reads_placeholder(filters, reader.names):
         raise Unsupported("row identifiers (rowid) of a table")
     positions = node.get("projection_ids") or range(len(reads))
@@ -68,10 +69,10 @@ def _table_scan(node: Json) -> Relation:
     names, types = tuple(reader.names), tuple(reader.types)
     if all(isinstance(output, ColumnRef) for output in outputs):
         emit = tuple([output.index for output in outputs if isinstance(output, ColumnRef)])
-        return Scan(data["table"], names, types, filters, emit)
+        return Scan(data["table"], names, types, filters, emit, hints=hints)
     if "" in reader.names:
         raise Unsupported("row identifiers (rowid) of a table")
-    scan = Scan(data["table"], names, types, filters, tuple(range(len(names))))
+    scan = Scan(data["table"], names, types, filters, tuple(range(len(names))), hints=hints)
     return Project(scan, tuple(outputs))
 
 

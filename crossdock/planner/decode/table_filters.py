@@ -49,6 +49,30 @@ def decode_table_filters(node: Json, columns: tuple[FilterColumn, ...]) -> tuple
     return tuple(predicates)
 
 
+def decode_hints(node: Json, columns: tuple[FilterColumn, ...]) -> tuple[Expression, ...]:
+    """What optional filters say: true of every row that counts, as an operator above requires it.
+
+    What is not known is left out: a hint is never needed.
+    """
+    hints: list[Expression] = []
+    for entry in node.get("filters") or ():
+        column = columns[entry.get("key", 0)]
+        for optional in _optionals(entry["value"]):
+            try:
+                hints += _conjuncts(_decode(optional["child_filter"], column))
+            except (KeyError, Unsupported):
+                continue
+    return tuple(hints)
+
+
+def _optionals(node: Json) -> list[Json]:
+    """Optional filters that must hold together with the others."""
+    kind = node["filter_type"].removeprefix("LEGACY_")
+    if kind == "CONJUNCTION_AND":
+        return [each for child in node["child_filters"] for each in _optionals(child)]
+    return [node] if kind == "OPTIONAL_FILTER" else []
+
+
 def _positions(columns: tuple[FilterColumn, ...], positions: list[int]) -> Scope:
     return Scope(lambda index, _type: columns[positions[index]].expression)
 

@@ -12,6 +12,7 @@ from coordinator_state.dynamodb import client_config as table_config
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_glue import GlueClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
@@ -56,6 +57,10 @@ class Clients:
 
 def make_s3_client(session: boto3.Session | None = None) -> S3Client:
     return (session or boto3.Session()).client("s3", config=client_config())
+
+
+def make_glue_client(session: boto3.Session | None = None) -> GlueClient:
+    return (session or boto3.Session()).client("glue", config=client_config())
 
 
 def make_clients(

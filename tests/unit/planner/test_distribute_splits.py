@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -163,7 +164,14 @@ def test_all_null_group_is_read_for_a_value() -> None:
     stats = {"k": ColumnStats(minimum=None, maximum=None, nulls=5)}
     meta = table([[5]], stats=stats)
     assert not scan_work(meta, scan(Operator("IS NOT NULL", (K,), "BOOLEAN"))).pieces
-    assert scan_work(meta, scan(Comparison("=", K, number(1)))).pieces
+    assert not scan_work(meta, scan(Comparison("=", K, number(1)))).pieces
+    assert scan_work(meta, scan(Operator("IS NULL", (K,), "BOOLEAN"))).pieces
+
+
+def test_what_operators_above_require_is_ignored() -> None:
+    stats = {"k": ColumnStats(minimum=5, maximum=9, nulls=0)}
+    hinted = replace(scan(), hints=(Operator("IN", (K, number(1), number(3)), "BOOLEAN"),))
+    assert not scan_work(table([[5]], stats=stats), hinted).pieces
 
 
 def test_floating_statistics_are_believed_though_nan_is_not_in_them() -> None:
