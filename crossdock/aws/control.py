@@ -17,6 +17,7 @@ from crossdock.coordinator import Coordinator, Terms
 from crossdock.platform.aws.control import Knock
 from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Launch
+from crossdock.remedies import DEPLOYED
 from crossdock.scheduler import Limits
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ def control_desk(deployment: Deployment) -> ControlDesk:
             capacity_seconds=_DAY,
             # Events may wait in Lambda for a slot, and then several are late together.
             launch_losses=3 * config.query_workers,
+            memory_setting=DEPLOYED.memory,
         ),
         terms=Terms(
             launch_seconds=LAUNCH_SECONDS,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from crossdock.executor import Executor
 from crossdock.executor.remote import RemoteSources
 from crossdock.platform.clock import SystemClock
+from crossdock.remedies import DEPLOYED
 from crossdock.worker import Habits, Tools, Worker
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def habits(seconds_left: float) -> Habits:
         reserve_seconds=min(_RESERVE_SECONDS, _RESERVE_SHARE * life),
         idle_seconds=1.0,
         poll_seconds=0.25,
+        remedies=DEPLOYED,
     )
 
 
@@ -55,7 +57,11 @@ def make_worker(deployment: Deployment, seconds_left: float) -> Worker:
         meter=deployment.meter,
         scratch=_own_scratch(config.scratch / "workers"),
         make_executor=lambda folder: Executor(
-            folder, config.memory_bytes, config.threads, sources=sources
+            folder,
+            config.memory_bytes,
+            config.threads,
+            sources=sources,
+            remedies=DEPLOYED,
         ),
         wait=time.sleep,
         outbox=deployment.medium.outbox,

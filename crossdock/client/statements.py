@@ -21,7 +21,7 @@ from crossdock.executor.inputs import (
     open_slices,
     slices_of,
 )
-from crossdock.executor.memory_advice import with_memory_advice
+from crossdock.executor.memory_advice import with_advice
 from crossdock.executor.scans import scan_query
 from crossdock.executor.sources import Sources
 from crossdock.executor.types import quote
@@ -84,7 +84,7 @@ def _open(
         if isinstance(error, duckdb.InterruptException):
             return QueryCancelled("the query was cancelled")
         record = with_damaged_file(classify(error, inputs), readings)
-        record = with_memory_advice(record, readings, room.memory)
+        record = with_advice(record, readings, room.memory)
         return QueryFailed(in_users_words(record, readings).message, kind=record.kind)
 
     try:

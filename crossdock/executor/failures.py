@@ -1,4 +1,4 @@
-"""What can go wrong inside a fragment, sorted once: final, retryable, or about the input."""
+"""What can go wrong inside a fragment, sorted once into the kinds of ``error_kinds``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import duckdb
 import msgspec
 
 from coordinator_state.records import ErrorRecord
+from crossdock.error_kinds import retryable
 from crossdock.errors import (
     CarrierError,
     CrossdockError,
     OutOfSpace,
-    PlatformDenied,
     PlatformError,
     TableError,
 )
@@ -42,30 +42,30 @@ class SourceChanged(TableError):
 
 
 #: First match wins. Text decides only where DuckDB has one class for several causes.
-_KINDS: tuple[tuple[type[BaseException], str, str, bool], ...] = (
-    # class, text it must contain (lower case), kind, retryable
-    (duckdb.OutOfMemoryException, "max_temp_directory_size", "OutOfSpace", True),
-    (duckdb.OutOfMemoryException, "offload", "OutOfSpace", True),
-    (duckdb.OutOfMemoryException, "", "OutOfMemory", True),
-    (MemoryError, "", "OutOfMemory", True),
-    (duckdb.IOException, "no space left", "OutOfSpace", True),
-    (duckdb.IOException, "disk quota", "OutOfSpace", True),
-    (duckdb.IOException, "no files found", "TableMissing", False),
-    (duckdb.IOException, "no such file", "TableMissing", False),
-    (duckdb.IOException, "", "InputError", True),
-    (duckdb.InvalidInputException, "no magic bytes", "InvalidParquet", False),
-    (duckdb.InvalidInputException, "parquet", "InvalidParquet", False),
-    (duckdb.PermissionException, "", "Forbidden", False),
-    (duckdb.HTTPException, "", "InputError", True),
-    (duckdb.InternalException, "", "EngineInternal", True),
-    (duckdb.FatalException, "", "EngineInternal", True),
-    (duckdb.ConversionException, "", "InvalidInput", False),
-    (duckdb.OutOfRangeException, "", "InvalidInput", False),
-    (duckdb.InvalidInputException, "", "InvalidInput", False),
-    (duckdb.NotSupportedError, "", "NotSupported", False),
-    (duckdb.ProgrammingError, "", "InvalidSql", False),
-    (duckdb.DataError, "", "InvalidInput", False),
-    (duckdb.DatabaseError, "", "InvalidInput", False),
+_KINDS: tuple[tuple[type[BaseException], str, str], ...] = (
+    # class, text it must contain (lower case), kind
+    (duckdb.OutOfMemoryException, "max_temp_directory_size", "OutOfSpace"),
+    (duckdb.OutOfMemoryException, "offload", "OutOfSpace"),
+    (duckdb.OutOfMemoryException, "", "OutOfMemory"),
+    (MemoryError, "", "OutOfMemory"),
+    (duckdb.IOException, "no space left", "OutOfSpace"),
+    (duckdb.IOException, "disk quota", "OutOfSpace"),
+    (duckdb.IOException, "no files found", "TableMissing"),
+    (duckdb.IOException, "no such file", "TableMissing"),
+    (duckdb.IOException, "", "InputError"),
+    (duckdb.InvalidInputException, "no magic bytes", "InvalidParquet"),
+    (duckdb.InvalidInputException, "parquet", "InvalidParquet"),
+    (duckdb.PermissionException, "", "Forbidden"),
+    (duckdb.HTTPException, "", "InputError"),
+    (duckdb.InternalException, "", "EngineInternal"),
+    (duckdb.FatalException, "", "EngineInternal"),
+    (duckdb.ConversionException, "", "InvalidInput"),
+    (duckdb.OutOfRangeException, "", "InvalidInput"),
+    (duckdb.InvalidInputException, "", "InvalidInput"),
+    (duckdb.NotSupportedError, "", "NotSupported"),
+    (duckdb.ProgrammingError, "", "InvalidSql"),
+    (duckdb.DataError, "", "InvalidInput"),
+    (duckdb.DatabaseError, "", "InvalidInput"),
 )
 
 
@@ -73,35 +73,33 @@ def classify(error: BaseException, inputs: Sequence[str] = ()) -> ErrorRecord:
     """The record of an error met while running a fragment over ``inputs`` (file names)."""
     text = str(error)
     if isinstance(error, SourceChanged):
-        return ErrorRecord(kind=error.kind, message=text, scope="input", subject=error.path)
+        return _record(error.kind, text, scope="input", subject=error.path)
     if isinstance(error, PlatformError) and not isinstance(error, OutOfSpace):
-        # Met while reading a table's files; a denial is the same for every attempt.
-        return ErrorRecord(
-            kind=type(error).__name__,
-            message=text,
-            retryable=not isinstance(error, PlatformDenied),
-            scope="input",
-            subject=next((name for name in inputs if name in text), ""),
-        )
+        # Met while reading a table's files.
+        subject = next((name for name in inputs if name in text), "")
+        return _record(type(error).__name__, text, scope="input", subject=subject)
     if isinstance(error, CarrierError):
-        return ErrorRecord(kind="CarrierError", message=text, scope="query")
+        return _record("CarrierError", text, scope="query")
     if isinstance(error, OutOfSpace) or (
         isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     ):
-        return ErrorRecord(kind="OutOfSpace", message=text, retryable=True)
+        return _record("OutOfSpace", text)
     if isinstance(error, OSError):
-        return ErrorRecord(kind="InputError", message=text, retryable=True)
+        return _record("InputError", text)
     if type(error) is duckdb.Error:
         # The Parquet reader's own exceptions have no class, and name no file.
-        return ErrorRecord(kind="InvalidParquet", message=text, scope="task")
-    for kind_of_error, marker, kind, retryable in _KINDS:
+        return _record("InvalidParquet", text)
+    for kind_of_error, marker, kind in _KINDS:
         if isinstance(error, kind_of_error) and marker in text.lower():
             subject = next((name for name in inputs if name in text), "")
-            scope = "input" if subject else "task"
-            return ErrorRecord(
-                kind=kind, message=text, retryable=retryable, scope=scope, subject=subject
-            )
-    return ErrorRecord(kind="Internal", message=f"{type(error).__name__}: {text}", retryable=True)
+            return _record(kind, text, scope="input" if subject else "task", subject=subject)
+    return _record("Internal", f"{type(error).__name__}: {text}")
+
+
+def _record(kind: str, message: str, *, scope: str = "task", subject: str = "") -> ErrorRecord:
+    return ErrorRecord(
+        kind=kind, message=message, retryable=retryable(kind), scope=scope, subject=subject
+    )
 
 
 #: Places and names in a fragment's own text, which the user never saw.

@@ -32,7 +32,7 @@ from crossdock.executor.inputs import (
     slices_of_plan,
 )
 from crossdock.executor.interrupt import Interrupt
-from crossdock.executor.memory_advice import with_memory_advice
+from crossdock.executor.memory_advice import with_advice
 from crossdock.executor.outputs import check_types, source_of, write_edge, write_result
 from crossdock.executor.scans import scan_query
 from crossdock.executor.sources import LocalSources, Sources
@@ -40,6 +40,7 @@ from crossdock.executor.types import quote
 from crossdock.executor.writing import OutputFile, write_files
 from crossdock.planner.plan import FileSlice, ScanInput, Stage, StagePlan
 from crossdock.process_memory import peak_resident
+from crossdock.remedies import LOCAL, Remedies
 from crossdock.shuffle.spec import SectionFile
 
 
@@ -82,13 +83,15 @@ class Executor:
         *,
         sources: Sources | None = None,
         spare: Spare | None = None,
+        remedies: Remedies = LOCAL,
     ) -> None:
-        """``spare`` has an instance open before it is needed."""
+        """``spare`` has an instance open early; ``remedies`` is what errors advise."""
         self._scratch = scratch.absolute()
         self._memory = memory_bytes
         self._threads = threads
         self._sources = sources or LocalSources()
         self._spare = spare
+        self._remedies = remedies
         self._engine: PlanEngine | None = None
 
     def close(self) -> None:
@@ -140,7 +143,7 @@ class Executor:
         if not run.plan.one_task:
             record = without_places(record)
         record = with_damaged_file(record, run.readings)
-        record = with_memory_advice(record, run.readings, self._memory)
+        record = with_advice(record, run.readings, self._memory, self._remedies)
         return FragmentFailed(in_users_words(record, run.readings))
 
     def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:

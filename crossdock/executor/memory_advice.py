@@ -1,4 +1,4 @@
-"""What to do about an engine that ran out of memory, in the user's terms."""
+"""What to do about an engine that ran out of memory or disk, in the user's terms."""
 
 from __future__ import annotations
 
@@ -9,27 +9,36 @@ import msgspec
 
 from coordinator_state.records import ErrorRecord
 from crossdock.executor.inputs import Reading
+from crossdock.remedies import LOCAL, Remedies
 
 _MIB = 1024 * 1024
 #: Footers looked at: the advice must not take longer than the query.
 _MOST_FILES = 50
 
 
-def with_memory_advice(
-    record: ErrorRecord, readings: Sequence[Reading], memory_bytes: int
+def with_advice(
+    record: ErrorRecord,
+    readings: Sequence[Reading],
+    memory_bytes: int,
+    remedies: Remedies = LOCAL,
 ) -> ErrorRecord:
-    """``record`` with the setting to raise and the largest row group, if it is about memory.
+    """``record`` with what to do, if it is about memory or disk.
+
+    About memory it tells the largest row group too.
 
     Args:
         record: of an error inside a fragment or statement.
         readings: what was read of each Parquet file.
         memory_bytes: all that the engine's process may use.
+        remedies: the settings to raise.
     """
-    if record.kind != "OutOfMemory":
-        return record
     # The engine's own advice names settings that only we can set.
     reason = record.message.split("\n")[0].rstrip(". ")
-    advice = f"{reason}; raise worker_memory (now {memory_bytes // _MIB} MiB)"
+    if record.kind == "OutOfSpace":
+        return msgspec.structs.replace(record, message=f"{reason}; {remedies.space}")
+    if record.kind != "OutOfMemory":
+        return record
+    advice = f"{reason}; raise {remedies.memory} (now {memory_bytes // _MIB} MiB)"
     largest = max(_row_groups(readings[:_MOST_FILES]), default=None)
     if largest is not None and largest[0] >= _MIB:
         size, rows, path = largest

@@ -47,13 +47,13 @@ def running_tasks(s: Snapshot, now: float) -> Iterator[Instruction]:
     for task in s.with_status(TaskStatus.RUNNING):
         worker = s.worker_by_id.get(task.worker_id)
         if worker is None or worker.status in OFF or worker.worker_id in s.gone:
-            yield RequeueTask(task, _vanished(task, "its worker ended"))
+            yield RequeueTask(task, _vanished(s, task, "its worker ended"))
         elif task.beat == task.beat_seen:
             silent = now - task.beat_seen_at
             if silent > s.query.lease_seconds + s.limits.skew:
                 why = f"its worker was silent for {silent:.0f} s"
                 # Refused if a beat came meanwhile: then the worker goes after this task.
-                yield RequeueTask(task, _vanished(task, why), beat=task.beat)
+                yield RequeueTask(task, _vanished(s, task, why), beat=task.beat)
                 yield LoseWorker(worker, why)
         elif _worth_noting(s, task, now):
             yield ObserveBeat(task)
@@ -64,12 +64,12 @@ def _worth_noting(s: Snapshot, task: TaskRecord, now: float) -> bool:
     return task.beat_seen >= 0 or abs(now - task.claimed_at) > s.query.lease_seconds / 3
 
 
-def _vanished(task: TaskRecord, why: str) -> ErrorRecord:
+def _vanished(s: Snapshot, task: TaskRecord, why: str) -> ErrorRecord:
     if task.phase == "fragment":
         return ErrorRecord(
             kind="OutOfMemory",
             message=f"{why} inside its fragment, probably out of memory (last seen at "
-            f"{task.peak_memory / 2**20:.0f} MiB); raise worker_memory or partitions",
+            f"{task.peak_memory / 2**20:.0f} MiB); raise {s.limits.memory_setting}, or partitions",
             retryable=True,
             subject=f"{task.stage}/{task.index}",
         )

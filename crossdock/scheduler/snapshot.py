@@ -16,6 +16,7 @@ from coordinator_state.records import (
     WorkerRecord,
     WorkerStatus,
 )
+from crossdock.remedies import LOCAL
 
 #: A stage of these needs no more work.
 DONE = frozenset({StageStatus.COMPLETE, StageStatus.SKIPPED})
@@ -36,6 +37,7 @@ class Limits:
     worker_losses: int = 20  # workers in a row that died: the query fails
     capacity_seconds: float = 120.0  # without any worker for so long: the query fails
     max_reruns: int = 16  # attempts of one producer beyond which a lost object is final
+    memory_setting: str = LOCAL.memory  # what errors advise to raise
     idle_tick: float = 5.0  # look again after this when nothing is due sooner
 
 

@@ -20,6 +20,7 @@ from coordinator_state.records import (
     WorkerStatus,
 )
 from crossdock.engine_build import engine_build
+from crossdock.error_kinds import Fate
 from crossdock.executor import Interrupt
 from crossdock.planner.plan import StagePlan, decode_plan
 from crossdock.platform.ports import Launch
@@ -27,7 +28,7 @@ from crossdock.worker.attempt import Attempt
 from crossdock.worker.heartbeat import Heartbeat
 from crossdock.worker.launch_clock import LaunchClock
 from crossdock.worker.tools import Habits, Observer, Tools
-from crossdock.worker.verdict import Fate, Verdict, judge
+from crossdock.worker.verdict import Verdict, judge
 
 __all__ = ["Habits", "Observer", "ProcessUnfit", "Tools", "Worker"]
 
@@ -224,6 +225,7 @@ class _Run:
             on_stop=interrupt.fire,
             pulse=self._tools.pulse,
             monotonic=self._tools.clock.monotonic,
+            remedies=self._habits.remedies,
         )
         try:
             with heartbeat:

@@ -14,6 +14,7 @@ import psutil
 from coordinator_state.errors import NotFound, QueryEnded, Refused, StateError, StoreUnavailable
 from coordinator_state.records import QueryStatus, TaskRecord, TaskStatus
 from coordinator_state.store import StateStore
+from crossdock.remedies import LOCAL, Remedies
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Heartbeat:
         on_stop: Callable[[], None] | None = None,
         pulse: Pulse = thread_pulse,
         monotonic: Callable[[], float] = time.monotonic,
+        remedies: Remedies = LOCAL,
     ) -> None:
         """Beat ``every`` so many seconds; stop the attempt when ``seconds_left`` have passed."""
         self.stopped = threading.Event()
@@ -93,6 +95,7 @@ class Heartbeat:
         self._deadline = monotonic() + seconds_left
         self._full = seconds_left >= _FULL_SHARE * life_seconds
         self._life = life_seconds
+        self._remedies = remedies
         self._on_stop = on_stop
         self._done = threading.Event()
         self._process = psutil.Process()
@@ -162,7 +165,7 @@ class Heartbeat:
     def _time_up(self) -> TimeUp:
         return TimeUp(
             f"the task did not end within a worker's life of {self._life:g} s; raise partitions, "
-            "or worker_memory, which brings more processor",
+            f"or {self._remedies.memory}, which brings more processor",
             full=self._full,
         )
 

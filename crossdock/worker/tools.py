@@ -11,6 +11,7 @@ from coordinator_state.records import TaskRecord
 from coordinator_state.store import StateStore
 from crossdock.executor import Executor
 from crossdock.platform.ports import Clock, Control, Ids, Meter, Objects, Queues
+from crossdock.remedies import LOCAL, Remedies
 from crossdock.shuffle.collect import MakePool
 from crossdock.worker.heartbeat import Pulse, thread_pulse
 from crossdock.writes.outbox import NO_OUTBOX, Outbox
@@ -37,6 +38,7 @@ class Habits:
     input_patience: float = 2.0  # without a new section for so long: read the table instead
     starve_seconds: float = 1.0  # input unserved for so long: hand back
     max_handbacks: int = 16  # beyond this a handback counts as a failure
+    remedies: Remedies = LOCAL  # what errors advise
     usage_seconds: float = 1.0  # report usage at most this often while running
 
 

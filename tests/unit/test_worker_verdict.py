@@ -8,11 +8,12 @@ from coordinator_state import errors as state
 from coordinator_state.ids import QueryId, StageId
 from coordinator_state.records import ErrorRecord, TaskRecord
 from crossdock import errors
+from crossdock.error_kinds import Fate
 from crossdock.executor import FragmentFailed
 from crossdock.scheduler.subjects import named_producer
 from crossdock.worker.heartbeat import TimeUp
 from crossdock.worker.starvation import HandBack
-from crossdock.worker.verdict import Fate, judge
+from crossdock.worker.verdict import judge
 
 TASK = TaskRecord(query_id=QueryId("q"), stage=StageId(2), index=7)
 
