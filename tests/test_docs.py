@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from coordinator_state import conditions
 from crossdock.cli.main import cli
 from crossdock.settings import FIELDS
 
@@ -53,6 +54,43 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     local = [target for target in targets if target and "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def names_of_tests() -> set[str]:
+    found = (re.findall(r"^def (test_\w+)", path.read_text(), re.M) for path in TESTS)
+    return {name for names in found for name in names}
+
+
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+RACES = {
+    "task-states.md": r"^\| `[A-Z_]+` \| (.+) \|$",
+    "shuffle-protocol.md": r"^\| [^|]+ \| [^|]+ \| (`test_.+) \|$",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_tests_named_in_docs_exist(page: Path) -> None:
+    named = set(re.findall(r"`(test_\w+)`", page.read_text()))
+    assert named - names_of_tests() == set()
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_every_race_on_the_page_is_named_by_a_test(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text()
+    rows = re.findall(RACES[name], page, re.MULTILINE)
+    assert len(rows) >= 20
+    assert [row for row in rows if not re.fullmatch(r"`test_\w+`(, `test_\w+`)*", row)] == []
+
+
+def test_every_condition_of_a_write_has_a_test_of_its_race() -> None:
+    page = (ROOT / "docs" / "task-states.md").read_text()
+    proven = set(re.findall(r"^\| `([A-Z_]+)` \| `test_", page, re.MULTILINE))
+    named = {
+        name
+        for name, text in vars(conditions).items()
+        if name.isupper() and not name.startswith("_") and isinstance(text, str) and "#" in text
+    }
+    assert proven == named
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
