@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from boto3.dynamodb.types import TypeSerializer
 
 from coordinator_state.changes import Append, Changes, Increment, Tally
 from coordinator_state.records import TaskRecord
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=msgspec.Struct)
 
 _serialize = TypeSerializer().serialize
-_deserialize = TypeDeserializer().deserialize
 
 _NAME = re.compile(r"#(\w+)")
 _VALUE = re.compile(r":(\w+)")
@@ -108,14 +107,19 @@ def _plain(value: object) -> object:
     return value
 
 
-def _native(value: object) -> object:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, dict):
-        return {key: _native(inner) for key, inner in value.items()}
-    if isinstance(value, list):
+def _native(typed: Mapping[str, Any]) -> object:
+    """What ``TypeDeserializer`` makes of a value, but numbers as int or float.
+
+    Through decimals, decoding was most of a coordinator's look at a stage of many tasks.
+    """
+    ((kind, value),) = typed.items()
+    if kind == "N":
+        return float(value) if "." in value or "E" in value else int(value)
+    if kind == "L":
         return [_native(inner) for inner in value]
-    return value
+    if kind == "M":
+        return {key: _native(inner) for key, inner in value.items()}
+    return None if kind == "NULL" else value
 
 
 def encode(record: msgspec.Struct) -> Item:
@@ -131,7 +135,7 @@ def encode(record: msgspec.Struct) -> Item:
 
 def attributes(item: Item) -> dict[str, object]:
     """The item in Python's own types."""
-    return {name: _native(_deserialize(value)) for name, value in item.items()}
+    return {name: _native(value) for name, value in item.items()}
 
 
 def decode(item: Item, record: type[R]) -> R:
