@@ -148,8 +148,8 @@ def _of_case(world: World, case: Case) -> Iterator[str]:
 
 def _may_fail(world: World, case: Case, kind: str, planned: str) -> bool:
     """Whether the weather, or the query itself, explains that end."""
-    if planned:
-        return kind == planned or bool(world.weather.struck)
     if kind == "Timeout":
         return case.options.timeout_seconds is not None
+    if planned:
+        return kind == planned
     return len(world.weather.struck) >= case.options.max_attempts

@@ -11,7 +11,7 @@ from crossdock.submit import QueryOptions
 from tests.simulation.checks import Transitions, violations
 from tests.simulation.fragments import failing, plan_of
 from tests.simulation.kernel import EPOCH, Stuck
-from tests.simulation.weather import Forecast, forecast
+from tests.simulation.weather import Forecast, forecast, theme_of
 from tests.simulation.world import LEASE, Case, Setting, World, simulated
 
 
@@ -31,10 +31,11 @@ class Outcome:
 
 def setting_of(seed: int) -> Setting:
     rng = random.Random(f"setting {seed}")
-    cases = [_case(rng) for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+    theme = theme_of(rng)
+    cases = [_case(rng, theme) for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3)))]
     return Setting(
         cases=cases,
-        weather=forecast(rng),
+        weather=forecast(rng, theme),
         concurrency=rng.choice((1, 2, 3, 4, 6)),
         query_workers=rng.choice((1, 2, 3, 4)),
         pool=rng.choice((0, 2, 5)),
@@ -43,9 +44,9 @@ def setting_of(seed: int) -> Setting:
     )
 
 
-def _case(rng: random.Random) -> Case:
-    plan = plan_of(rng)
-    if rng.random() < 0.08:
+def _case(rng: random.Random, theme: str) -> Case:
+    plan = plan_of(rng, volatile=True if theme == "objects" else None)
+    if rng.random() < 0.06:
         plan = failing(plan, rng.randrange(len(plan.stages)), "InvalidInput")
     options = QueryOptions(
         exchange=rng.choice((Exchange.S3QS, Exchange.S3QS, Exchange.S3QS, Exchange.BATCH)),

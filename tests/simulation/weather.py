@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tests.simulation.kernel import Process
@@ -145,23 +145,112 @@ class Forecast:
         return sum(strike.seconds for strike in self.strikes)
 
 
-def forecast(rng: random.Random) -> Forecast:
+def theme_of(rng: random.Random) -> str:
+    """What a seed is about: a mix of anything, or faults that meet in one place."""
+    return rng.choices(("calm", "mixed", *sorted(_THEMES)), (6, 44, *(50 / len(_THEMES),) * 7))[0]
+
+
+def forecast(rng: random.Random, theme: str) -> Forecast:
     """Draw one."""
-    if rng.random() < 0.06:
-        return Forecast(latency=rng.choice((0.002, 0.02)))
-    strikes = tuple(_strike(rng) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 6))))
-    rates: dict[Rate, float] = {}
-    kinds = rng.sample(list(Rate), rng.choice((0, 1, 1, 2, 2, 3, 4)))
-    for kind in kinds:
-        rates[kind] = rng.choice((0.02, 0.1, 0.3, 1.0 if kind in _UNBOUNDED else 0.5))
-    return Forecast(
-        strikes=strikes,
-        rates=rates,
-        budget=rng.choice((1, 2, 3, 5)) if set(rates) - _UNBOUNDED else 0,
-        latency=rng.choice((0.002, 0.01, 0.05)),
+    latency = rng.choice((0.002, 0.01, 0.05))
+    if theme == "calm":
+        return Forecast(latency=latency)
+    drawn = _mixed(rng) if theme == "mixed" else _THEMES[theme](rng)
+    bounded = bool(set(drawn.rates) - _UNBOUNDED)
+    return replace(
+        drawn,
+        budget=rng.choice((1, 2, 3, 5)) if bounded else 0,
+        latency=latency,
         worker_skew=rng.choice((0.0, 0.0, 1.0, 60.0, 7200.0)),
         coordinator_skew=rng.choice((0.0, 0.4, 0.9)),
     )
+
+
+def _mixed(rng: random.Random) -> Forecast:
+    strikes = tuple(_strike(rng) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 6))))
+    kinds = rng.sample(list(Rate), rng.choice((0, 1, 1, 2, 2, 3, 4)))
+    rates = {
+        kind: rng.choice((0.02, 0.1, 0.3, 1.0 if kind in _UNBOUNDED else 0.5)) for kind in kinds
+    }
+    return Forecast(strikes=strikes, rates=rates)
+
+
+def _claims(rng: random.Random) -> Forecast:
+    """Claims and offers whose answers are lost, or whose makers sleep between two writes."""
+    calls = ("MOVE_CURSOR", "TAKE_OFFER", "CLAIM_TASK", "REQUEUE_TASK", "OFFER_AGAIN")
+    faults = (Fault.REPEAT, Fault.LOST, Fault.GHOST, Fault.STALL, Fault.STALL_AFTER)
+    rates = {Rate.FRAGMENT_FAILS: 0.5, Rate.SLOW_FRAGMENT: 0.5}
+    return Forecast(strikes=_several(rng, "worker", calls, faults, 4), rates=rates)
+
+
+def _zombies(rng: random.Random) -> Forecast:
+    """Workers that sleep past their lease and go on."""
+    calls = ("COMMIT_TASK", "put", "part", "send", "fetch", "receive", "run", "HEARTBEAT")
+    return Forecast(strikes=_several(rng, "worker", calls, (Fault.STALL, Fault.STALL_AFTER), 3))
+
+
+def _answers(rng: random.Random) -> Forecast:
+    """Writes of workers that land, or not, whatever they were answered."""
+    calls = ("COMMIT_TASK", "put", "REGISTER_WORKER", "LEAVE_WORKER", "CLAIM_TASK", "FAIL_TASK")
+    faults = (Fault.REPEAT, Fault.LOST, Fault.GHOST, Fault.ERROR)
+    return Forecast(strikes=_several(rng, "worker", calls, faults, 3))
+
+
+def _objects(rng: random.Random) -> Forecast:
+    """Committed objects that go, before some have read them and after others."""
+    rates = {rng.choice((Rate.OBJECT_LOST, Rate.OBJECT_DAMAGED)): 0.3}
+    if rng.random() < 0.5:
+        rates[Rate.SLOW_FRAGMENT] = 0.3
+    return Forecast(rates=rates)
+
+
+def _messages(rng: random.Random) -> Forecast:
+    """Messages that are lost, late, repeated, not to be deleted."""
+    kinds = (
+        Rate.LOSE_MESSAGE, Rate.REPEAT_MESSAGE, Rate.DELAY_MESSAGE, Rate.STRAY_MESSAGE,
+        Rate.EMPTY_RECEIVE, Rate.MESSAGE_STAYS, Rate.SHORT_VISIBILITY,
+    )  # fmt: skip
+    return Forecast(rates={k: rng.choice((0.3, 0.6, 1.0)) for k in rng.sample(kinds, 2)})
+
+
+def _turns(rng: random.Random) -> Forecast:
+    """Coordinators that die, sleep, meet, and are woken twice or not at all."""
+    calls = [call for call in CALLS["coordinator"] if call not in _MEDIA and call != "any"]
+    rates = {
+        rng.choice((Rate.REPEAT_CONTROL, Rate.DELAY_CONTROL)): rng.choice((0.3, 1.0)),
+        Rate.LAUNCH_NEVER: 0.2,
+    }
+    return Forecast(strikes=_several(rng, "coordinator", calls, _STATE, 3), rates=rates)
+
+
+def _endings(rng: random.Random) -> Forecast:
+    """What is still under way when a query ends, and what its sweep misses."""
+    late = _several(rng, "worker", ("put", "part", "run", "COMMIT_TASK"), (Fault.STALL,), 2)
+    ghosts = _several(rng, "worker", ("put",), (Fault.KILL_GHOST, Fault.GHOST), 1)
+    sweeps = _several(rng, "coordinator", ("create", "drop", "TRANSACT"), (*_STOPS, Fault.LOST), 2)
+    return Forecast(
+        strikes=(*late, *ghosts, *sweeps), rates={Rate.LISTING_LAGS: 1.0, Rate.SLOW_FRAGMENT: 0.3}
+    )
+
+
+def _several(
+    rng: random.Random, role: str, calls: Sequence[str], faults: Sequence[Fault], most: int
+) -> tuple[Strike, ...]:
+    return tuple(
+        _struck(rng, role, rng.choice(calls), rng.choice(faults))
+        for _ in range(rng.randint(1, most))
+    )
+
+
+_THEMES: Mapping[str, Callable[[random.Random], Forecast]] = {
+    "claims": _claims,
+    "zombies": _zombies,
+    "answers": _answers,
+    "objects": _objects,
+    "messages": _messages,
+    "turns": _turns,
+    "endings": _endings,
+}
 
 
 def _strike(rng: random.Random) -> Strike:
@@ -172,8 +261,11 @@ def _strike(rng: random.Random) -> Strike:
         faults = _STOPS
     elif call in _MEDIA:
         faults = _OBJECT
+    return _struck(rng, role, call, rng.choice(faults))
+
+
+def _struck(rng: random.Random, role: str, call: str, fault: Fault) -> Strike:
     nth = rng.randint(1, 250) if call == "any" else min(rng.randint(1, 8), rng.randint(1, 8))
-    fault = rng.choice(faults)
     seconds = rng.choice((1.0, 4.0, 12.0, 25.0, 60.0)) * rng.uniform(0.8, 1.2)
     if fault in (Fault.GHOST, Fault.KILL_GHOST):
         seconds = min(seconds, 30.0)

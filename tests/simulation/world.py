@@ -26,7 +26,7 @@ from coordinator_state.dynamodb import DynamoDbStateStore
 from coordinator_state.dynamodb.items import attributes, decode
 from coordinator_state.errors import NotFound, StateError
 from coordinator_state.ids import QueryId
-from coordinator_state.records import QueryRecord, QueryStatus
+from coordinator_state.records import QueryRecord, QueryStatus, TaskRecord
 from crossdock import cleanup
 from crossdock.aws.capacity import BudgetedLauncher
 from crossdock.aws.control import ControlDesk
@@ -146,6 +146,7 @@ class World:
         self.watchers: list[Callable[[Key, Item | None, Item | None], None]] = []
         self.ended_after = 0.0  # seconds until all was closed
         self.errors: list[tuple[str, BaseException]] = []
+        self._attempts: set[tuple[str, int, int, int]] = set()
         self._desks: list[ControlDesk] = []
         self._numbers = {"worker": 0, "coordinator": 0, "client": 0, "janitor": 0}
         self._by_id: dict[str, Case] = {}
@@ -196,6 +197,7 @@ class World:
             make_executor=lambda folder: self._executor(folder, launch),
             wait=self.clock.sleep,
             habits=habits,
+            observer=self._attempt_step,
             pulse=FiberPulse(kernel, lambda: self.weather.chance(Rate.HEART_STOPS)),
             pool=InlinePool,
         )
@@ -206,6 +208,14 @@ class World:
 
     def _executor(self, folder: Path, launch: Launch) -> Any:
         return SimulatedExecutor(folder, self.kernel, self.weather, self.runs, launch.query_id)
+
+    def _attempt_step(self, step: str, task: TaskRecord) -> None:
+        if step != "claimed":
+            return
+        name = (task.query_id, task.stage, task.index, task.attempt)
+        if name in self._attempts:
+            self.violations.append(f"attempt {name} was begun twice")
+        self._attempts.add(name)
 
     def _count_run(self) -> None:
         self.calls.tally["worker run"] += 1
