@@ -34,14 +34,18 @@ def main(seconds: float, first: int | None, count: int | None) -> None:
         whole = Whole(Path(folder) / "workers")
         in_process = InProcess(Path(folder) / "in-process")
         try:
-            while seeds < count if count else time.monotonic() < deadline:
-                engine = whole if seed % WORKERS_EVERY == 0 else in_process
+            while seeds < count if count else time.monotonic() < (deadline or 0):
+                engine: Engine = whole if seed % WORKERS_EVERY == 0 else in_process
                 right, wrong = run(engine, seed)
                 asked, differed = asked + right + wrong, differed + wrong
                 seed, seeds = seed + 1, seeds + 1
         finally:
             whole.close()
     console.print(f"{asked} queries of {seeds} seeds, {differed} answered otherwise than DuckDB")
+    one_task = sum(in_process.whole.values())
+    console.print(f"{one_task} of {in_process.planned} plans were one task as a whole:")
+    for reason, count in in_process.whole.most_common():
+        console.print(f"  {count} {reason}", markup=False)
     sys.exit(1 if differed else 0)
 
 

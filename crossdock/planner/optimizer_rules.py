@@ -7,6 +7,8 @@ a rule new to an engine release may emit node forms the decoder does not know.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import duckdb
 
 WHITELIST = frozenset(
@@ -35,7 +37,13 @@ WHITELIST = frozenset(
 )
 
 
-def disabled_optimizers(connection: duckdb.DuckDBPyConnection) -> str:
-    """Every rule of this engine that is not whitelisted, as the setting of that name wants it."""
+def disabled_optimizers(
+    connection: duckdb.DuckDBPyConnection, rules: Collection[str] = WHITELIST
+) -> str:
+    """Every rule of this engine but ``rules``, as the setting of that name wants it.
+
+    A rule that is not whitelisted stays off.
+    """
     rows = connection.execute("SELECT name FROM duckdb_optimizers() ORDER BY name").fetchall()
-    return ",".join(name for (name,) in rows if name not in WHITELIST)
+    wanted = WHITELIST.intersection(rules)
+    return ",".join(name for (name,) in rows if name not in wanted)

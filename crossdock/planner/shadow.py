@@ -9,17 +9,15 @@ prove that it has none at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 
 from crossdock.catalog import ColumnMeta, TableMeta
-from crossdock.tables import Entry
 
 LARGEST_SHADOW = 20_000  # rows; with 2,000 a star schema's dimensions became all alike
 SMALLEST_SHADOW = 50  # rows; a smaller table keeps its own count
@@ -32,12 +30,6 @@ _LONGEST_CODE_BITS = 14
 _INTEGERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 )
-
-
-class Definitions(Protocol):
-    """Where macros are looked up, by lower-case name."""
-
-    def macros(self) -> Mapping[str, Entry]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,47 +90,6 @@ class ShadowTables:
             known = (table, _ranges(table))
             self._ranges[name] = known
         return known[1]
-
-
-class ShadowMacros:
-    """Macros on the planner connection, so that it can say why a call fits none of their forms."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, definitions: Definitions) -> None:
-        self._connection = connection
-        self._definitions = definitions
-
-    @contextmanager
-    def made(self) -> Iterator[None]:
-        """With every macro of the catalog that DuckDB takes; what others call comes first."""
-        waiting = list(self._definitions.macros().values())
-        made: list[Entry] = []
-        while True:
-            left = [entry for entry in waiting if not self._takes(entry)]
-            made += [entry for entry in waiting if entry not in left]
-            if len(left) in (0, len(waiting)):
-                break
-            waiting = left
-        try:
-            yield
-        finally:
-            for entry in made:
-                self.drop(entry)
-
-    def create(self, entry: Entry) -> None:
-        """Raises ``duckdb.Error``."""
-        self._connection.execute(f"CREATE OR REPLACE MACRO {quote(entry.name)} {entry.sql}")
-
-    def drop(self, entry: Entry) -> None:
-        """Forget it, if it was made."""
-        for kind in ("MACRO", "MACRO TABLE"):
-            self._connection.execute(f"DROP {kind} IF EXISTS {quote(entry.name)}")
-
-    def _takes(self, entry: Entry) -> bool:
-        try:
-            self.create(entry)
-        except duckdb.Error:  # what it calls is not there yet, or not any more
-            return False
-        return True
 
 
 def shadow_rows(rows: Mapping[str, int]) -> dict[str, int]:

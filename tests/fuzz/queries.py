@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import duckdb
 
@@ -20,6 +21,8 @@ _SET_OPERATIONS = ("UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "I
 class Question:
     sql: str
     ordered: bool = False
+    setup: tuple[str, ...] = ()  # definitions, made before it is asked
+    parameters: tuple[Any, ...] = ()
 
 
 class Refused(Exception):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import duckdb
 
@@ -17,11 +18,14 @@ from crossdock.catalog import Catalog
 from crossdock.client.statements import result_query
 from crossdock.executor import Executor
 from crossdock.planner.binder import Binder
+from crossdock.planner.changes import Changes
+from crossdock.planner.optimizer_rules import WHITELIST
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import ShuffleMode, StagePlan
 from crossdock.planner.planning import plan_query
 from tests.fuzz.data import Table, make_tables
-from tests.fuzz.queries import Queries, Question
+from tests.fuzz.forms import Forms
+from tests.fuzz.queries import Question
 from tests.oracle import Answer, assert_same
 
 #: Rows beyond which a question is too dear to ask of several engines.
@@ -36,6 +40,9 @@ class Options:
     partitions: int
     broadcast_bytes: int
     exchange: str = "s3qs"
+    workers: int = 2
+    rules: float = 1.0  # share of the optimizer's rules that are on, in process
+    rules_seed: int = 0
 
     @staticmethod
     def choose(random: Random) -> Options:
@@ -43,7 +50,16 @@ class Options:
             partitions=random.choice((1, 2, 3, 7)),
             broadcast_bytes=random.choice((0, 0, 64 * 1024 * 1024)),
             exchange=random.choice(("s3qs", "batch")),
+            workers=random.choice((1, 2, 5)),
+            rules=random.choice((1.0, 1.0, 1.0, 0.5, 0.0)),
+            rules_seed=random.randrange(1000),
         )
+
+    @property
+    def chosen_rules(self) -> frozenset[str]:
+        rules = sorted(WHITELIST)
+        count = round(len(rules) * self.rules)
+        return frozenset(Random(self.rules_seed).sample(rules, k=count))
 
 
 class Engine(Protocol):
@@ -51,7 +67,7 @@ class Engine(Protocol):
 
     def open(self, tables: list[Table]) -> None: ...
 
-    def ask(self, sql: str, options: Options) -> Answer:
+    def ask(self, question: Question, options: Options) -> Answer:
         """Raises ``crossdock.Error``."""
         ...
 
@@ -66,7 +82,9 @@ class Difference:
     complaint: str
 
     def __str__(self) -> str:
-        return f"seed {self.seed}, {self.options}:\n{self.question.sql}\n{self.complaint}"
+        asked = "\n".join([*self.question.setup, self.question.sql])
+        given = f"\nparameters {self.question.parameters}" if self.question.parameters else ""
+        return f"seed {self.seed}, {self.options}:\n{asked}{given}\n{self.complaint}"
 
 
 class InProcess:
@@ -76,24 +94,41 @@ class InProcess:
         self._home = home
         self._executor = Executor(home / "scratch", 512_000_000, 1)
         self._catalog = Catalog(home)
-        self._binder = Binder(self._catalog, timezone="UTC")
+        self._binders: dict[frozenset[str], Binder] = {}
+        #: Of plans with every rule on: how many there were, and why some are one task.
+        self.planned = 0
+        self.whole: Counter[str] = Counter()
 
     def open(self, tables: list[Table]) -> None:
         for table in tables:
             self._catalog.add(table.name, [str(path) for path in table.files])
 
-    def ask(self, sql: str, options: Options) -> Answer:
+    def ask(self, question: Question, options: Options) -> Answer:
+        binder = self._binder(options.chosen_rules)
+        for made in question.setup:
+            Changes(self._catalog, binder, sessions=True).prepare(made).apply()
         planned = PlannerOptions(
-            workers=2,
+            workers=options.workers,
             partitions=options.partitions,
             single_task_limit=0,
             broadcast_bytes=options.broadcast_bytes,
         )
-        plan = plan_query(self._binder.bind(sql), planned)
+        plan = plan_query(binder.bind(question.sql, question.parameters or None), planned)
+        if options.rules == 1.0 and any(stage.scans for stage in plan.stages):
+            self.planned += 1
+            self.whole.update(plan.notes if plan.one_task else ())
         try:
             return self._run(plan)
         finally:
             shutil.rmtree(self._home / "scratch", ignore_errors=True)
+
+    def _binder(self, rules: frozenset[str]) -> Binder:
+        """One for all rules, one for none, and one for the last choice of some."""
+        if rules not in self._binders:
+            for old in [old for old in self._binders if old not in (frozenset(), WHITELIST)]:
+                self._binders.pop(old).close()
+            self._binders[rules] = Binder(self._catalog, timezone="UTC", rules=rules)
+        return self._binders[rules]
 
     def _run(self, plan: StagePlan) -> Answer:
         made: dict[tuple[int, int], list[Path]] = {}  # by edge and partition
@@ -141,16 +176,19 @@ class Whole:
             for table in tables:
                 connection.tables.add(table.name, [str(path) for path in table.files])
 
-    def ask(self, sql: str, options: Options) -> Answer:
+    def ask(self, question: Question, options: Options) -> Answer:
         connection = self._connections[options.exchange]
         connection.settings = replace(
             connection.settings,
             partitions=options.partitions,
             broadcast_bytes=options.broadcast_bytes,
         )
-        with connection.cursor(as_text=_is_exact).execute(sql) as cursor:
+        for made in question.setup:
+            connection.execute(made)
+        parameters = question.parameters or None
+        with connection.cursor(as_text=_is_exact).execute(question.sql, parameters) as cursor:
             rows = tuple(cursor.fetchall())
-            return Answer(tuple((each[0], each[1]) for each in cursor.description), rows)
+            return Answer(tuple((each[0], each[1]) for each in cursor.description or ()), rows)
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -162,15 +200,18 @@ def _is_exact(kind: str) -> bool:
     return kind.startswith(_EXACT) and "[" not in kind
 
 
-def answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+def answer(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: tuple[Any, ...] = ()
+) -> Answer:
     """Names, types and rows."""
-    relation = connection.sql(sql)
+    given = list(parameters) or None
+    relation = connection.sql(sql, params=given)
     columns = tuple(zip(relation.columns, map(str, relation.types), strict=True))
     names = ", ".join(f"c{i}" for i in range(len(columns)))
     items = ", ".join(
         f"c{i}::VARCHAR" if _is_exact(kind) else f"c{i}" for i, (_, kind) in enumerate(columns)
     )
-    rows = connection.execute(f"SELECT {items} FROM ({sql}\n) AS q({names})").fetchall()
+    rows = connection.execute(f"SELECT {items} FROM ({sql}\n) AS q({names})", given).fetchall()
     return Answer(columns, tuple(rows))
 
 
@@ -187,7 +228,7 @@ class Trial:
     def run(self, engine: Engine, questions: int) -> Iterator[Difference | None]:
         """Ask; None for each answer that is right."""
         engine.open(self.tables)
-        queries = Queries(self.random, self.oracle, self.tables)
+        queries = Forms(self.random, self.oracle, self.tables)
         for _ in range(questions):
             question, options = queries.question(), Options.choose(self.random)
             complaint = self.compare(engine, question, options)
@@ -202,7 +243,7 @@ class Trial:
         except _TooMany:
             return ""
         try:
-            found = engine.ask(question.sql, options)
+            found = engine.ask(question, options)
         except crossdock.Error as error:
             return self._complaint_of(error, expected, question)
         if isinstance(expected, Answer):
@@ -216,10 +257,14 @@ class Trial:
         return f"answered, although DuckDB refuses: {expected}"
 
     def _ask_oracle(self, question: Question) -> Answer:
-        (rows,) = self.oracle.execute(f"SELECT count(*) FROM ({question.sql}\n)").fetchone() or (0,)
+        for made in question.setup:
+            self.oracle.execute(made)
+        given = list(question.parameters) or None
+        counted = self.oracle.execute(f"SELECT count(*) FROM ({question.sql}\n)", given)
+        (rows,) = counted.fetchone() or (0,)
         if rows > _MOST_ROWS:
             raise _TooMany
-        return answer(self.oracle, question.sql)
+        return answer(self.oracle, question.sql, question.parameters)
 
     def _complaint_of(
         self, error: crossdock.Error, expected: Answer | duckdb.Error, question: Question

@@ -150,6 +150,16 @@ def test_what_is_not_temporary_outlives_the_connection(tmp_path: Path) -> None:
             second.execute("from gone")
 
 
+def test_a_macro_over_a_table_a_view_and_a_macro_is_taken_at_once(tmp_path: Path) -> None:
+    with crossdock.connect(home=tmp_path, tables={"t": TABLE}) as connection:
+        connection.execute("create macro one(x) as (select count(*) from t where a < x)")
+        connection.execute("create view v as select a from t")
+        connection.execute("create macro two(x) as one(x) + (select max(a) from v)")
+        assert connection.execute("select one(3), two(3)").fetchall() == [(2, 6)]
+        with pytest.raises(crossdock.SqlError, match=r"Macro two\(\) does not support"):
+            connection.execute("select two()")
+
+
 def test_planning_a_definition_changes_nothing(connection: Connection) -> None:
     with pytest.raises(crossdock.SqlError, match="only changes the catalog"):
         connection.explain("create view planned as select 1")

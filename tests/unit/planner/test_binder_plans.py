@@ -204,3 +204,12 @@ def test_threads_may_share_a_binder(tpch: Binder) -> None:
     for thread in threads:
         thread.join()
     assert together == alone
+
+
+def test_a_constant_without_a_text_form_costs_no_plan() -> None:
+    catalog = Catalog()
+    catalog.add("u", pa.table({"n": [1]}))
+    binder = Binder(catalog)
+    assert binder.bind("SELECT n, '0101'::BIT AS b FROM u").plan is not None
+    rewritten = binder.bind("SELECT n FROM u WHERE 1 = 1").plan
+    assert "FILTER" not in str(rewritten)  # the rule is on again
