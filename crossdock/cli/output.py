@@ -14,11 +14,19 @@ import click
 
 #: Permissions of a new file before the umask, as ``open`` has them.
 _FILE_MODE = 0o666
+#: Where systems show a process its open files.
+_DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
+#: As many as Linux follows.
+_MOST_LINKS = 40
 
 
 def check_destination(path: Path | None) -> None:
     """Before the work: raise ``click.BadParameter`` if no file can be written there."""
-    if path is None:
+    if path is None or _descriptor(path) is not None:
+        return
+    if _is_special(path):
+        if not os.access(path, os.W_OK):
+            raise _not_writable(path, "no permission")
         return
     folder = path.resolve().parent
     if not folder.is_dir():
@@ -33,13 +41,19 @@ def _not_writable(path: Path, why: str) -> click.BadParameter:
 
 @contextmanager
 def destination(path: Path | None) -> Iterator[BinaryIO]:
-    """A binary stream. A file is renamed into place at the end, and removed if an error came."""
+    """A binary stream. A file is renamed into place at the end, and removed if an error came.
+
+    Descriptors (``/dev/stdout``) and what is no file (``/dev/null``, a pipe) are written as they
+    are.
+    """
     if path is None:
         with _standard_output() as stream:
             yield stream
         return
-    if not path.is_file() and path.exists():  # /dev/null, a pipe: nothing to rename
-        with path.open("wb") as stream:
+    number = _descriptor(path)
+    if number is not None or _is_special(path):
+        # A descriptor of its own: opening a redirected stdout by name would empty its file.
+        with path.open("wb") if number is None else os.fdopen(os.dup(number), "wb") as stream:
             yield stream
         return
     target = path.resolve()  # through a link: the file it names is replaced, not the link
@@ -56,6 +70,22 @@ def destination(path: Path | None) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+def _descriptor(path: Path) -> int | None:
+    """Which open file of this process ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if one."""
+    folders = {Path(folder).resolve() for folder in _DESCRIPTORS}
+    for _ in range(_MOST_LINKS):
+        if path.name.isdecimal() and path.parent.resolve() in folders:
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = path.parent / path.readlink()
+    return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 from crossdock.planner.sql_errors import EngineError, Position
 from crossdock.planner.statements import position_of
 from crossdock.planner.syntax import Node, Syntax, function_name, walk
+from crossdock.planner.tokens import without_empty_statements
 
 #: An alias given by the user, and the place in the text.
 _KEPT = ("alias", "query_location", "query_location_length")
@@ -77,7 +78,9 @@ class Rewriting:
 
     def text(self) -> str:
         """The user's own text if nothing was replaced."""
-        return self._syntax.text(self._tree) if self._changed else self.sql
+        if self._changed:
+            return self._syntax.text(self._tree)
+        return without_empty_statements(self.sql)
 
     def origin(self, text: str, position: Position) -> Position | None:
         """Where in the user's text the thing at ``position`` of ``text()`` was written."""

@@ -13,6 +13,7 @@ import duckdb
 import msgspec
 
 from crossdock.planner.sql_errors import EngineError
+from crossdock.planner.tokens import encoded
 
 #: A JSON object of the tree: an expression, a table reference or a query node.
 Node = dict[str, Any]
@@ -27,7 +28,13 @@ class Syntax:
         self._connection = connection
 
     def parse(self, sql: str) -> list[Node]:
-        """The statements of ``sql``. Raises ``EngineError``: syntax, or not a SELECT."""
+        """The statements of ``sql``.
+
+        Raises:
+            EngineError: syntax, or not a SELECT.
+            SqlError: not valid Unicode.
+        """
+        encoded(sql)
         document = msgspec.json.decode(self._ask(f"SELECT json_serialize_sql($1, {_SKIP})", sql))
         if document["error"]:
             raise EngineError.of(document)

@@ -33,7 +33,7 @@ class Reader:
     """Tokens one after the other."""
 
     def __init__(self, sql: str) -> None:
-        self._data = sql.encode()
+        self._data = encoded(sql)
         self._tokens = list(_tokens(self._data))
         self._at = 0
 
@@ -97,6 +97,31 @@ class Reader:
             depth += _DEPTHS.get(self.word, 0)
             self._at += 1
         return self._data[first : self.start].decode().strip()
+
+
+def encoded(sql: str) -> bytes:
+    """``sql`` as UTF-8.
+
+    Raises:
+        SqlError: it holds half characters, as a command line's bytes that were no UTF-8 become.
+    """
+    try:
+        return sql.encode()
+    except UnicodeEncodeError as error:
+        raise SqlError("the statement is not valid Unicode text; write it in UTF-8") from error
+
+
+def without_empty_statements(sql: str) -> str:
+    """``sql`` with spaces for the semicolons before its first word.
+
+    DuckDB's parser takes ``; SELECT 1``, but not behind DESCRIBE or inside a larger statement.
+    """
+    if not sql.lstrip().startswith((";", "--", "/*")):
+        return sql
+    reader, data = Reader(sql), bytearray(encoded(sql))
+    while reader.skip(";"):
+        data[reader.end - 1] = ord(" ")
+    return data.decode()
 
 
 def _tokens(data: bytes) -> Iterator[Token]:

@@ -44,6 +44,7 @@ REFUSED = (
     query("unknown table", "SELECT 1 FROM peeple", "peeple", "people", "LINE 1", "^"),
     query("unknown column", "SELECT usr_nme FROM people", "usr_nme", "user_name", "LINE 1", "^"),
     query("syntax", "SELECT user_name\nFROM people\nWHRE age > 1", '"age"', "LINE 3", "^"),
+    query("not UTF-8", "SELECT '\udcff'", "not valid Unicode"),
     query("type mismatch", "SELECT age + DATE '2024-01-01' + TRUE FROM people", "LINE 1", "^"),
     query("not a SELECT", "DELETE FROM people", "DELETE"),
     query("missing file", "SELECT * FROM 'missing.parquet'", "missing.parquet", "does not exist"),
