@@ -27,6 +27,11 @@ CrossdockError                    PEP 249's Error
          |- OutOfSpace            the local disk or quota is full
 """
 
+import errno
+
+#: What the system answers when there is no room: the disk, a quota, or the longest file allowed.
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
 
 class CrossdockError(Exception):
     """Base of everything raised on purpose."""

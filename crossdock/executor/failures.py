@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ import msgspec
 from coordinator_state.records import ErrorRecord
 from crossdock.error_kinds import retryable
 from crossdock.errors import (
+    FULL_DISK,
     CarrierError,
     CrossdockError,
     OutOfSpace,
@@ -50,6 +50,7 @@ _KINDS: tuple[tuple[type[BaseException], str, str], ...] = (
     (MemoryError, "", "OutOfMemory"),
     (duckdb.IOException, "no space left", "OutOfSpace"),
     (duckdb.IOException, "disk quota", "OutOfSpace"),
+    (duckdb.IOException, "file too large", "OutOfSpace"),
     (duckdb.IOException, "no files found", "TableMissing"),
     (duckdb.IOException, "no such file", "TableMissing"),
     (duckdb.IOException, "", "InputError"),
@@ -80,9 +81,7 @@ def classify(error: BaseException, inputs: Sequence[str] = ()) -> ErrorRecord:
         return _record(type(error).__name__, text, scope="input", subject=subject)
     if isinstance(error, CarrierError):
         return _record("CarrierError", text, scope="query")
-    if isinstance(error, OutOfSpace) or (
-        isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    ):
+    if isinstance(error, OutOfSpace) or (isinstance(error, OSError) and error.errno in FULL_DISK):
         return _record("OutOfSpace", text)
     if isinstance(error, OSError):
         return _record("InputError", text)

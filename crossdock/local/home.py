@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator_state.errors import StateError, StoreUnavailable
 from coordinator_state.sqlite import SqliteStateStore
 from crossdock.cleanup import Medium
 from crossdock.errors import SettingError
@@ -77,10 +78,22 @@ def _staged_key(spot: Spot) -> str:
     return staged_key(spot.query_id, spot.stage, spot.index, spot.attempt, spot.number)
 
 
+def open_state(home: Home) -> SqliteStateStore:
+    """Raises ``SettingError`` when its file cannot be read and written."""
+    try:
+        return SqliteStateStore(home.state)
+    except StoreUnavailable:
+        raise
+    except StateError as error:
+        raise SettingError(
+            f"home = {str(home.folder)!r}: {error}; choose a folder that can be written to"
+        ) from error
+
+
 def open_parts(home: Home, meter: Meter) -> Parts:
     """State, queues and objects of ``home``, made if missing; ``meter`` counts their requests.
 
-    Raises ``SettingError`` when a folder cannot be made.
+    Raises ``SettingError`` when a folder cannot be made or its files not be written.
     """
     for folder in (home.folder, home.objects, home.scratch, home.logs):
         try:
@@ -89,7 +102,7 @@ def open_parts(home: Home, meter: Meter) -> Parts:
             raise SettingError(
                 f"home = {str(home.folder)!r}: cannot make the folder {folder}: {error.strerror}"
             ) from error
-    store = SqliteStateStore(home.state)
+    store = open_state(home)
     queues = SqliteQueues(home.queues)
     objects = MeteredObjects(FolderObjects(home.objects), meter)
     medium = Medium(

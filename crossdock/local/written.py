@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from threading import Lock
 
 from coordinator_state.sqlite import SqliteStateStore
-from crossdock.local.home import Home
+from crossdock.local.home import Home, open_state
 from crossdock.platform.local.objects import FolderObjects
 from crossdock.tables import WrittenTable
 from crossdock.writes.tables import StoredTables
@@ -43,7 +43,7 @@ class HomeTables:
         """None while the home has no state, so no tables either."""
         with self._lock:
             if self._tables is None and self._home.state.exists():
-                self._store = SqliteStateStore(self._home.state)
+                self._store = open_state(self._home)
                 self._tables = StoredTables(
                     self._store,
                     FolderObjects(self._home.objects),

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from crossdock.errors import (
+    FULL_DISK,
     ObjectExists,
     ObjectNotFound,
     OutOfSpace,
@@ -248,7 +249,7 @@ def _translate(error: OSError, key: str, root: Path) -> PlatformError:
         if Path(str(error.filename)).is_relative_to(root):
             return ObjectNotFound(f"no object {key} in {root}")
         return PlatformError(f"object {key}: {error.strerror}: {error.filename}")
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in FULL_DISK:
         return OutOfSpace(
             f"the disk or quota of {root} is full; free space there or choose another home folder"
         )
