@@ -25,7 +25,7 @@ Sql = Annotated[
     str,
     Meta(
         min_length=1,
-        description="One statement that only reads, in DuckDB's dialect.",
+        description="One statement in DuckDB's dialect: a query, or one that writes.",
         extra_json_schema={"maxLength": limits.MAX_SQL_CHARS},  # answered by 413, not 400
     ),
 ]
@@ -96,7 +96,7 @@ class TableBody(_Body, frozen=True, kw_only=True):
         ),
     ]
     format: Annotated[
-        Literal["parquet", "csv", "json"] | None,
+        Literal["parquet", "csv", "json", "iceberg"] | None,
         Meta(description="Where the files' names do not say it, or a folder holds several."),
     ] = None
     options: Annotated[

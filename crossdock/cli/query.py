@@ -59,7 +59,7 @@ def query(
     receipt: str,
     **options: Any,
 ) -> None:
-    """Run one SELECT. Rows go to stdout; progress and the receipt to stderr.
+    """Run one statement. Rows go to stdout; progress and the receipt to stderr.
 
     SQL may be - to read it from stdin. Tables are those of --table, those named with `crossdock
     tables add`, and files: FROM 'data/*.parquet'.

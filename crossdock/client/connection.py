@@ -157,12 +157,12 @@ class Connection:
             raise
 
     def commit(self) -> None:
-        """No effect: nothing is written."""
+        """No effect: every statement commits by itself."""
         self._open()
 
     def rollback(self) -> None:
         """Raises ``NotSupportedError``: there are no transactions."""
-        raise NotSupportedError("crossdock reads only; there is nothing to roll back")
+        raise NotSupportedError("every statement commits by itself; there is nothing to roll back")
 
     def close(self) -> None:
         """Cancel what runs, end the workers, delete results; closing again is no error."""

@@ -44,7 +44,7 @@ class Cursor:
         """Run one statement until its first rows can be read.
 
         Args:
-            sql: one SELECT (or another statement that only reads), in DuckDB's dialect.
+            sql: one statement in DuckDB's dialect: a query, or one that writes.
             parameters: a sequence for ``?`` and ``$1``, a mapping for ``$name``.
 
         Returns:

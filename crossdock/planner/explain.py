@@ -7,14 +7,28 @@ from typing import Any
 import msgspec
 
 from crossdock.planner.fragment_text import on_lines
-from crossdock.planner.plan import Edge, ScanInput, ShuffleMode, Stage, StagePlan
+from crossdock.planner.plan import (
+    Edge,
+    Existing,
+    ScanInput,
+    ShuffleMode,
+    Stage,
+    StagePlan,
+    WriteKind,
+)
 
+_EXISTING = {
+    Existing.REFUSE: "new",
+    Existing.SKIP: "unless it is there",
+    Existing.REPLACE: "in place of what is there",
+    Existing.ADD: "beside what is there",
+}
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def explain_text(plan: StagePlan, *, fragments: bool = True) -> str:
     """One block a stage, in the order they run; ``fragments`` adds each stage's SQL."""
-    blocks = [_heading(plan)]
+    blocks = [_heading(plan), *_writing(plan)]
     blocks += [_stage(plan, stage, fragments) for stage in plan.stages]
     blocks += [f"note: {note}" for note in plan.notes]
     return "\n".join(blocks) + "\n"
@@ -39,6 +53,17 @@ def _heading(plan: StagePlan) -> str:
     )
 
 
+def _writing(plan: StagePlan) -> list[str]:
+    write = plan.write
+    if write is None:
+        return []
+    what = f"table {write.target}" if write.kind is WriteKind.TABLE else write.target
+    text = f"writes {what} ({_EXISTING[write.existing]}) as {write.format}"
+    if write.partition_by:
+        text += f", partitioned by {', '.join(write.partition_by)}"
+    return [text]
+
+
 def _stage(plan: StagePlan, stage: Stage, fragments: bool) -> str:
     lines = [
         f"stage {stage.stage}: {stage.label} [{_count(stage.tasks, 'task')}]"
@@ -59,7 +84,7 @@ def _stage(plan: StagePlan, stage: Stage, fragments: bool) -> str:
 
 def _destination(plan: StagePlan, stage: Stage) -> str:
     if not stage.outputs:
-        return "result"
+        return "result" if plan.write is None else "files"
     consumers = dict.fromkeys(f"stage {plan.edges[edge].consumer}" for edge in stage.outputs)
     return ", ".join(consumers)
 

@@ -31,7 +31,7 @@ TABLE_FUNCTIONS = frozenset(
 FILE_FUNCTIONS = frozenset(
     {
         *("read_parquet", "parquet_scan", "read_csv", "read_csv_auto"),
-        *("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"),
+        *("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "iceberg_scan"),
     }
 )
 _FILE_FUNCTION_PREFIXES = ("read_", "sniff_", "parquet_", "glob", "arrow_", "pandas_", "python_")
@@ -43,22 +43,22 @@ _ADVICE = {
     "ALTER": _TABLES_HINT,
     "ATTACH": "databases cannot be attached; Parquet, CSV and JSON files are read",
     "CALL": "only SELECT statements run",
-    "COPY": "fetch the rows of a SELECT and write them where you need them",
+    "COPY": "COPY ... TO writes a folder or a file",
     "CREATE": f"{_TABLES_HINT}, or use WITH for a named subquery",
     "CREATE_FUNC": "use WITH, or write the expression out",
-    "DELETE": "tables are read only",
+    "DELETE": "CREATE OR REPLACE TABLE name AS SELECT the rows to keep",
     "DROP": "remove tables with `crossdock tables remove`",
     "EXECUTE": "pass parameters to execute() instead of preparing",
     "EXPLAIN": "use the client's or the command line's explain",
     "EXPORT": "fetch the rows of a SELECT and write them where you need them",
-    "INSERT": "tables are read only; write Parquet files and name them as a table",
+    "INSERT": "INSERT INTO a table that CREATE TABLE made",
     "LOAD": "extensions cannot be installed or loaded",
-    "MERGE_INTO": "tables are read only",
+    "MERGE_INTO": "CREATE OR REPLACE TABLE name AS SELECT the rows wanted",
     "PRAGMA": "settings are given to connect() or the command line",
     "PREPARE": "pass parameters to execute() instead of preparing",
     "SET": "settings are given to connect() or the command line",
     "TRANSACTION": "every statement runs on its own",
-    "UPDATE": "tables are read only",
+    "UPDATE": "CREATE OR REPLACE TABLE name AS SELECT the rows wanted",
     "VARIABLE_SET": "settings are given to connect() or the command line",
 }
 

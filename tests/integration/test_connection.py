@@ -180,7 +180,7 @@ def test_misuse_is_an_interface_error(connection: Connection) -> None:
         ("SELECT j FROM numbers", crossdock.SqlError, '"j" not found'),
         ("SELECT i FROM number", crossdock.ProgrammingError, "numbers"),
         ("SELECT 1 +", crossdock.SqlError, "syntax error"),
-        ("CREATE TABLE x (a INT)", crossdock.SqlError, "CREATE statements are not taken"),
+        ("CREATE SCHEMA x", crossdock.SqlError, "CREATE statements are not taken"),
         ("SELECT error('boom ' || i) FROM numbers", crossdock.QueryFailed, "boom"),
     ],
 )
