@@ -11,11 +11,12 @@ class Format(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSON = "json"
+    ICEBERG = "iceberg"  # a table's metadata file, or its folder
 
     @property
     def words(self) -> str:
         """As people write it."""
-        return "Parquet" if self is Format.PARQUET else self.upper()
+        return self.title() if self in (Format.PARQUET, Format.ICEBERG) else self.upper()
 
 
 _ENDINGS = {

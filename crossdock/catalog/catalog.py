@@ -16,6 +16,7 @@ import pyarrow as pa
 from crossdock.catalog.arrow_tables import write_arrow_table
 from crossdock.catalog.footers import Footer, FooterCache
 from crossdock.catalog.foreign import ForeignTables
+from crossdock.catalog.iceberg import IcebergTables
 from crossdock.catalog.options import AUTOMATIC, ReadOptions, read_options
 from crossdock.catalog.partitions import PartitionValues
 from crossdock.catalog.places import Places
@@ -69,6 +70,7 @@ class Catalog:
         self._footers = FooterCache(remote=remote)
         self._texts = TextTables(remote)
         self._partitions = PartitionValues()
+        self._iceberg = IcebergTables(remote, local=local)
         self._schemas: dict[tuple[object, ...], Schema] = {}
         self._lock = Lock()
         self._foreign = (
@@ -195,7 +197,9 @@ class Catalog:
         if not entry.foreign or self._foreign is None:
             return self.get(name)
         table = self._foreign.get(entry.name)
-        return self._foreign.outline(table) if table.keys else self._foreign.read(table, None)
+        if not table.keys:
+            return self._read_foreign(entry.name, None)
+        return self._foreign.outline(table)
 
     def narrowed(self, name: str, wanted: Wanted) -> TableMeta:
         """The table with the files that may be ``wanted``. Raises as ``get``."""
@@ -212,6 +216,8 @@ class Catalog:
         options: ReadOptions = AUTOMATIC,
     ) -> TableMeta:
         """Read files that need not be in the catalog, as table ``name``."""
+        if options.format is Format.ICEBERG:
+            return self._iceberg.read(name, sources, dict(options.options))
         found = self._places.find(sources, Path.cwd(), options.format or Format.PARQUET)
         kind = options.format or _format_of(name, found)
         if kind is not Format.PARQUET:
@@ -237,7 +243,10 @@ class Catalog:
     def _read_foreign(self, name: str, wanted: Wanted) -> TableMeta:
         if self._foreign is None:
             raise TableError(f"no table is named {name}")
-        return self._foreign.read(self._foreign.get(name), wanted)
+        table = self._foreign.get(name)
+        if table.metadata:
+            return self._iceberg.read(table.name, [table.metadata], {})
+        return self._foreign.read(table, wanted)
 
     def _types_of(
         self, found: Sequence[FoundFile], footers: Sequence[Footer]

@@ -45,6 +45,7 @@ READING = {
         *("format", "records", "array", "dateformat", "timestampformat", "compression"),
         *("ignore_errors", "maximum_object_size", "case_insensitive_keys"),
     ),
+    Format.ICEBERG: ("snapshot_from_id", "snapshot_from_timestamp"),
 }
 
 
@@ -55,7 +56,7 @@ class ReadOptions:
     hive_partitioning: bool | None = None
     union_by_name: bool | None = None
     format: Format | None = None
-    #: Of DuckDB's reader of CSV or JSON, values as SQL text, by name.
+    #: Of DuckDB's reader of CSV or JSON, or of an Iceberg table; values as SQL text, by name.
     options: tuple[tuple[str, str], ...] = ()
 
 

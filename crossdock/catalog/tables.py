@@ -49,6 +49,26 @@ class TextReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredField:
+    """A column that files know by a number, whatever its name was when they were written."""
+
+    number: int
+    name: str
+    default: str  # SQL; of files that were written before the column was there
+    names: tuple[str, ...]  # those it had in any file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A Parquet file of positions that were deleted from data files."""
+
+    path: str
+    size: int  # bytes
+    version: str
+    target: str  # how it names the data file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileMeta:
     path: str
     size: int  # bytes
@@ -58,6 +78,7 @@ class FileMeta:
     reader: int = -1  # of the table's readers; none for Parquet
     #: Texts of the table's partition keys, where the file's path does not tell them.
     values: tuple[str | None, ...] = ()
+    deletes: tuple[DeleteFile, ...] = ()
     #: Top-level columns, in lower case, whose minimum and maximum may leave a NaN out.
     hidden_nan: frozenset[str] = frozenset()
 
@@ -80,6 +101,7 @@ class TableMeta:
     readers: tuple[TextReader, ...] = ()
     #: Its name in the catalog, if its files were not looked for: which are wanted is not known yet.
     outline_of: str = ""
+    fields: tuple[StoredField, ...] = ()  # of an Iceberg table's columns, in their order
 
     @property
     def is_counted(self) -> bool:

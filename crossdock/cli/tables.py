@@ -22,7 +22,7 @@ def tables() -> None:
 @tables.command()
 @click.argument("name")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--format", "kind", help="parquet, csv or json, if the files' names do not say it.")
+@click.option("--format", "kind", help="parquet, csv, json or iceberg, if the files' names do not say it.")
 @click.option(
     "--option",
     "options",

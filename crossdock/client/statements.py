@@ -56,7 +56,7 @@ def open_one_task(plan: StagePlan, room: Room, on_end: OnEnd) -> Rows:
         all_opened = open_slices(room.sources, scans, folder)
         for (scan, _), opened in zip(scans, all_opened, strict=True):
             readings.extend(Reading(each, scan.columns) for each in opened)
-            paths.extend(each.path for each in opened)
+            paths.extend(path for each in opened for path in each.paths)
             query = scan_query(connection, scan, opened)
             connection.execute(f"CREATE VIEW {quote(scan.table)} AS {query}")
 

@@ -217,7 +217,7 @@ class _Run:
         """Make all input readable; the paths it is read from."""
         scans = list(zip(self.stage.scans, self._slices, strict=True))
         self._opened = open_slices(self._sources, scans, folder)
-        paths = [each.path for opened in self._opened for each in opened]
+        paths = [path for opened in self._opened for each in opened for path in each.paths]
         for exchange in self.stage.exchanges:
             paths += self._files.get(exchange.edge, ())
         return paths

@@ -14,8 +14,10 @@ from coordinator_state.records import ErrorRecord
 from crossdock.executor.carriers import column_carrier_type, decode_column
 from crossdock.executor.engine import text
 from crossdock.executor.sources import Sources, Wanted
-from crossdock.planner.plan import CarriedColumn, FileSlice, ScanInput, StagePlan
+from crossdock.planner.plan import CarriedColumn, Deletes, FileSlice, ScanInput, StagePlan
 
+#: Of a file of deleted positions: the data file's name, and the row's number in it.
+DELETE_COLUMNS = ("file_path", "pos")
 #: Stands for the rows of an input or output that has no column; DuckDB has no empty column list.
 PLACEHOLDER = "row"
 _COUNT_READ = """
@@ -43,10 +45,16 @@ class OpenSlice:
 
     slice: FileSlice
     path: Path
+    deletes: tuple[Path, ...] = ()  # of the slice's
 
     @property
     def whole(self) -> bool:
         return self.slice.last < 0 and self.slice.first == 0
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All that is read for it."""
+        return (self.path, *self.deletes)
 
 
 def open_slices(
@@ -55,9 +63,32 @@ def open_slices(
     folder: Path,
 ) -> list[list[OpenSlice]]:
     """Make the slices of each scan readable."""
-    wanted = [Wanted(each, scan.columns) for scan, slices in scans for each in slices]
+    wanted = [
+        part
+        for scan, slices in scans
+        for each in slices
+        for part in (Wanted(each, _stored_names(scan)), *map(_wanted_deletes, each.deletes))
+    ]
     paths = iter(sources.open_all(wanted, folder))
-    return [[OpenSlice(each, next(paths)) for each in slices] for _, slices in scans]
+    return [
+        [OpenSlice(each, next(paths), tuple(next(paths) for _ in each.deletes)) for each in slices]
+        for _, slices in scans
+    ]
+
+
+def _stored_names(scan: ScanInput) -> Sequence[str]:
+    """What files may call the scan's columns."""
+    if not scan.fields:
+        return scan.columns
+    return [name for field in scan.fields for name in field.names]
+
+
+def _wanted_deletes(deletes: Deletes) -> Wanted:
+    return Wanted(_slice_of(deletes), DELETE_COLUMNS)
+
+
+def _slice_of(deletes: Deletes) -> FileSlice:
+    return FileSlice(path=deletes.path, size=deletes.size, version=deletes.version)
 
 
 class Reading(NamedTuple):
@@ -103,7 +134,9 @@ def slices_of_plan(plan: StagePlan) -> Iterator[FileSlice]:
     for stage in plan.stages:
         for scan in stage.scans:
             for split in scan.splits:
-                yield from split
+                for each in split:
+                    yield each
+                    yield from map(_slice_of, each.deletes)
 
 
 def file_text(path: Path) -> str:

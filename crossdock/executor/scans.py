@@ -9,6 +9,7 @@ import duckdb
 
 from crossdock.executor.carriers import decode
 from crossdock.executor.engine import text
+from crossdock.executor.failures import SourceChanged
 from crossdock.executor.inputs import PLACEHOLDER, OpenSlice, file_text
 from crossdock.executor.types import parse_type, quote
 from crossdock.formats import Format
@@ -26,9 +27,9 @@ def scan_query(
     """
     if scan.readers:
         return _text_query(scan, opened)
-    whole = [each for each in opened if each.whole]
-    arms = [whole] if whole else []
-    arms += [[each] for each in opened if not each.whole]
+    together = [each for each in opened if each.whole and not each.deletes]
+    arms = [together] if together else []
+    arms += [[each] for each in opened if not each.whole or each.deletes]
     if not arms:
         return _no_rows(scan)
     return " UNION ALL ".join(_arm(connection, scan, arm) for arm in arms)
@@ -45,6 +46,8 @@ def _no_rows(scan: ScanInput) -> str:
 def _arm(
     connection: duckdb.DuckDBPyConnection, scan: ScanInput, opened: Sequence[OpenSlice]
 ) -> str:
+    if scan.fields or opened[0].deletes:
+        return _numbered_arm(connection, scan, opened)
     options = ["hive_partitioning = false"]
     if scan.union_by_name and len(opened) > 1:
         options.append("union_by_name = true")
@@ -57,11 +60,60 @@ def _arm(
         return f"SELECT {items} FROM {reader}"
     options.append("file_row_number = true")
     reader = f"read_parquet([{listed}], {', '.join(options)})"
-    slice = opened[0].slice
-    where = f"file_row_number >= {slice.first}"
-    if slice.last >= 0:
-        where = f"file_row_number BETWEEN {slice.first} AND {slice.last}"
-    return f"SELECT {items} FROM {reader} WHERE {where}"
+    return f"SELECT {items} FROM {reader} WHERE {_range(opened[0])}"
+
+
+def _range(opened: OpenSlice) -> str:
+    first, last = opened.slice.first, opened.slice.last
+    if last < 0:
+        return f"file_row_number >= {first}"
+    return f"file_row_number BETWEEN {first} AND {last}"
+
+
+def _numbered_arm(
+    connection: duckdb.DuckDBPyConnection, scan: ScanInput, opened: Sequence[OpenSlice]
+) -> str:
+    """Columns by the files' own field numbers; rows without those that were deleted."""
+    if scan.fields:
+        _require_numbers(connection, opened)
+    types = {
+        name: text(str(parse_type(kind)))
+        for name, kind in zip(scan.columns, scan.types, strict=True)
+    }
+    fields = ", ".join(
+        f"{each.number}: {{name: {text(each.name)}, type: {types[each.name]}, "
+        f"default_value: {each.default}}}"
+        for each in scan.fields
+    )
+    listed = ", ".join(file_text(each.path) for each in opened)
+    options = ["hive_partitioning = false", "file_row_number = true"]
+    options += [f"schema = MAP {{{fields}}}"] if fields else []
+    reader = f"read_parquet([{listed}], {', '.join(options)})"
+    items = ", ".join(_items(scan, opened, None)) or f"TRUE AS {PLACEHOLDER}"
+    wanted = [] if opened[0].whole else [_range(opened[0])]
+    wanted += [
+        f"file_row_number NOT IN (SELECT pos FROM read_parquet([{file_text(path)}]) "
+        f"WHERE file_path = {text(deletes.target)} AND pos IS NOT NULL)"
+        for path, deletes in zip(opened[0].deletes, opened[0].slice.deletes, strict=True)
+    ]
+    return f"SELECT {items} FROM {reader}" + (f" WHERE {' AND '.join(wanted)}" if wanted else "")
+
+
+def _require_numbers(connection: duckdb.DuckDBPyConnection, opened: Sequence[OpenSlice]) -> None:
+    """Raise ``SourceChanged`` for a file without field numbers: its columns would all be NULL."""
+    rows = connection.execute(
+        "SELECT file_name FROM parquet_schema($1) GROUP BY file_name HAVING count(field_id) = 0",
+        [[str(each.path) for each in opened]],
+    ).fetchall()
+    bare = {name for (name,) in rows}
+    for each in opened:
+        if str(each.path) in bare:
+            raise SourceChanged(
+                f"{each.slice.path} has no field ids: it was added to the Iceberg table as it was; "
+                "write it again through Iceberg",
+                path=each.slice.path,
+                kind="InvalidParquet",
+            )
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, reader: str) -> frozenset[str]:

@@ -212,6 +212,8 @@ class FileReferences:
 def _format_of_function(name: str) -> Format:
     if "parquet" in name:
         return Format.PARQUET
+    if "iceberg" in name:
+        return Format.ICEBERG
     return Format.CSV if "csv" in name else Format.JSON
 
 

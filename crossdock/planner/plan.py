@@ -52,6 +52,15 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimated_bytes: int = 0
 
 
+class Deletes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of positions that were deleted from data files, as Iceberg keeps them."""
+
+    path: str
+    size: int
+    version: str
+    target: str  # how it names the data file
+
+
 class FileSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows ``first`` to ``last`` (inclusive) of one file; ``last`` < 0 is the whole file."""
 
@@ -65,6 +74,16 @@ class FileSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reader: int = -1  # of the scan's text readers; < 0: Parquet
     #: Texts of the scan's partition keys; () where the path tells them.
     values: tuple[str | None, ...] = ()
+    deletes: tuple[Deletes, ...] = ()
+
+
+class StoredField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A column that files know by a number, whatever its name was when they were written."""
+
+    number: int
+    name: str
+    default: str = "NULL"  # SQL; of files that were written before the column was there
+    names: tuple[str, ...] = ()  # those it had in any file
 
 
 class TextReader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +111,7 @@ class ScanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: Format = Format.PARQUET
     readers: tuple[TextReader, ...] = ()  # of CSV and JSON, by the slices' numbers
     file_types: tuple[tuple[str, str], ...] = ()  # of CSV and JSON: all columns files may have
+    fields: tuple[StoredField, ...] = ()  # of the columns, in their order, where numbers count
     carried: bool = False  # the files hold columns in their carriers: the engine wrote them
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crossdock.planner.nodes import Scan
 from crossdock.planner.options import PlannerOptions
-from crossdock.planner.plan import FileSlice
+from crossdock.planner.plan import Deletes, FileSlice
 from crossdock.planner.pruning import RowGroupFilter
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def whole_table(table: TableMeta) -> tuple[FileSlice, ...]:
             bytes=sum(sum(group.column_bytes.values()) for group in file.row_groups),
             reader=file.reader,
             values=file.values,
+            deletes=_deletes(file),
         )
         for file in table.files
     )
@@ -204,4 +205,12 @@ def _slice(piece: Piece) -> FileSlice:
         bytes=round(piece.bytes),
         reader=file.reader,
         values=file.values,
+        deletes=_deletes(file),
+    )
+
+
+def _deletes(file: FileMeta) -> tuple[Deletes, ...]:
+    return tuple(
+        Deletes(path=each.path, size=each.size, version=each.version, target=each.target)
+        for each in file.deletes
     )

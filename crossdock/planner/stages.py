@@ -31,6 +31,7 @@ from crossdock.planner.plan import (
     ScanInput,
     ShuffleMode,
     Stage,
+    StoredField,
     TextReader,
 )
 from crossdock.planner.render import render, render_expression
@@ -229,6 +230,7 @@ class _Drawing:
             format=table.format,
             readers=text_readers(table),
             file_types=file_types(table),
+            fields=stored_fields(table, tuple(columns)),
         )
 
 
@@ -306,6 +308,16 @@ def whole_scan(name: str, table: TableMeta) -> ScanInput:
         format=table.format,
         readers=text_readers(table),
         file_types=file_types(table),
+        fields=stored_fields(table, tuple(c.name for c in table.columns)),
+    )
+
+
+def stored_fields(table: TableMeta, columns: Sequence[str]) -> tuple[StoredField, ...]:
+    """The numbers by which the table's files know ``columns``; () where names count."""
+    by_name = {field.name: field for field in table.fields}
+    return tuple(
+        StoredField(number=each.number, name=each.name, default=each.default, names=each.names)
+        for each in (by_name[name] for name in columns if name in by_name)
     )
 
 

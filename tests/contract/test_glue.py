@@ -288,6 +288,14 @@ def test_what_cannot_be_read_is_refused_in_words(
         stand.rows("SELECT * FROM t")
 
 
+def test_an_iceberg_table_is_read_by_its_metadata(stand: Stand) -> None:
+    metadata = "s3://lake/t/metadata/v3.metadata.json"
+    parameters = {"table_type": "ICEBERG", "metadata_location": metadata}
+    stand.table("t", [("k", "int")], Parameters=parameters)
+    with pytest.raises(TableError, match=f"Iceberg table t \\({metadata}\\)"):
+        stand.rows("SELECT * FROM t")
+
+
 def test_a_database_that_is_not_there_is_named(stand: Stand) -> None:
     catalog = Catalog(database=GlueDatabase(stand.glue, "none"))
     with pytest.raises(TableError, match="glue://none"):

@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 import crossdock
 from crossdock.errors import QueryFailed, TableError
@@ -218,6 +219,36 @@ def test_tables_of_glue_are_read_by_their_names(
         (scan,) = other.explain(narrow).stages[0].scans
         if settings.single_task_bytes == 0:
             assert {piece.path[-6:] for split in scan.splits for piece in split} == {"1/data"}
+
+
+def test_iceberg_tables_are_read_with_renamed_columns_and_without_deleted_rows(
+    bucket: str, emulator: str, connection: crossdock.Connection, tmp_path: Path
+) -> None:
+    warehouse = SqlCatalog(
+        "test",
+        uri=f"sqlite:///{tmp_path}/catalog.db",
+        warehouse=f"s3://{bucket}/ice",
+        **{
+            "s3.endpoint": emulator,
+            "s3.access-key-id": "test",
+            "s3.secret-access-key": "test",
+            "s3.region": "us-east-1",
+        },
+    )
+    warehouse.create_namespace("n")
+    rows = 60_000
+    texts = [f"{n * 7919:>24}" for n in range(rows)]
+    columns = pa.table({"k": range(rows), "old": texts, "w": texts})  # longer than is fetched whole
+    table = warehouse.create_table("n.t", schema=columns.schema)
+    table.append(columns)
+    with table.update_schema() as schema:
+        schema.rename_column("old", "new")
+    table.append(pa.table({"k": [rows], "new": ["z"], "w": ["w"]}))
+    sql = f"SELECT count(*), sum(k), max(new) FROM iceberg_scan('{table.metadata_location}')"
+    assert connection.execute(sql).fetchall() == [(rows + 1, rows * (rows + 1) // 2, "z")]
+    narrow = f"SELECT new FROM iceberg_scan('s3://{bucket}/ice/n/t') WHERE k = 17"
+    assert connection.execute(narrow).fetchall() == [(texts[17],)]
+    warehouse.close()
 
 
 def test_a_table_that_is_not_there_is_named_before_anything_runs(

@@ -97,7 +97,7 @@ def test_a_remote_text_that_is_not_compressed_as_named_is_refused(tmp_path: Path
     ("format", "options", "said"),
     [
         ("csv", {"delimm": ";"}, "option 'delimm' of CSV is not known: did you mean 'delim"),
-        ("orc", {}, "format 'orc' is not known; these are: parquet, csv, json"),
+        ("orc", {}, "format 'orc' is not known; these are: parquet, csv, json, iceberg"),
         ("parquet", {"delim": ";"}, "Parquet files take none"),
         ("csv", {"delim": object()}, "object is no value"),
         (None, {"header": True}, "Parquet files take none"),
