@@ -45,6 +45,10 @@ class WriteRefused(Exception):
     """The target is not what the statement was made for; the message is for its user."""
 
 
+class ShowingFailed(Exception):
+    """Files of a COPY could not all be made visible; the message is for the statement's user."""
+
+
 class Committer:
     """Commits what the last stage of a query wrote."""
 
@@ -71,7 +75,9 @@ class Committer:
         except TableMoved:
             return False
         except WriteRefused as refusal:
-            self._fail(query, refusal)
+            self._fail(query, refusal, committer=False)
+        except ShowingFailed as failure:
+            self._fail(query, failure, committer=True)
         return True
 
     def _files(self, attempts: Sequence[str]) -> list[StagedFile]:
@@ -81,17 +87,24 @@ class Committer:
             found = [msgspec.json.decode(data, type=AttemptFiles) for data in listed]
         return [file for attempt in found for file in attempt.files]
 
-    def _fail(self, query: QueryRecord, refusal: WriteRefused) -> None:
-        error = ErrorRecord(kind="WriteRefused", message=str(refusal), scope="query")
+    def _fail(self, query: QueryRecord, why: Exception, *, committer: bool) -> None:
+        """``committer``: past the point of no return; before it, another turn may have gone on."""
+        error = ErrorRecord(kind=type(why).__name__, message=str(why), scope="query")
         self._store.end_query(
-            query.query_id, QueryStatus.FAILED, now=self._clock.now(), error=error, committer=True
+            query.query_id,
+            QueryStatus.FAILED,
+            now=self._clock.now(),
+            error=error,
+            committer=committer,
         )
 
-    def _succeed(self, query: QueryRecord, rows: int, table: TableChange | None = None) -> None:
-        """Raises ``TableMoved``."""
+    def _succeed(
+        self, query: QueryRecord, rows: int, table: TableChange | None = None
+    ) -> QueryRecord:
+        """The record as it stands. Raises ``TableMoved``."""
         key = layout.count_key(query.query_id, rows)
         _put_once(self._objects, key, _count(rows))
-        self._store.end_query(
+        return self._store.end_query(
             query.query_id,
             QueryStatus.SUCCEEDED,
             now=self._clock.now(),
@@ -169,24 +182,35 @@ class Committer:
 
         Every step after that point is safe to make again, by this turn or another.
         """
-        outbox = self._medium.outbox
+        shown = _worth_showing(files)
         if not query.committing:
-            refusal = refusal_of(write.target, write.existing, outbox.present(write.target))
-            if refusal:
-                raise WriteRefused(refusal)
+            self._look_once_more(write, shown)
             if self._store.begin_commit(query.query_id).status is not QueryStatus.RUNNING:
                 return
-        shown = _worth_showing(files)
         try:
             self._show(write, shown)
         except ObjectExists as error:
-            raise WriteRefused(f"{error}; OVERWRITE true replaces it") from error
+            raise ShowingFailed(f"{error}; OVERWRITE true replaces it") from error
         except PlatformUnavailable:
             raise  # the next turn goes on
         except PlatformError as error:
             self._take_back(write, shown)
-            raise WriteRefused(f"the files cannot be made visible: {error}") from error
-        self._succeed(query, rows)
+            raise ShowingFailed(f"the files cannot be made visible: {error}") from error
+        if self._succeed(query, rows).status is not QueryStatus.SUCCEEDED:
+            self._take_back(write, shown)  # another turn gave up meanwhile
+
+    def _look_once_more(self, write: Write, shown: Sequence[StagedFile]) -> None:
+        """Raises ``WriteRefused`` for files that came meanwhile.
+
+        Not for the statement's own, which another turn may be showing; nor for one file, whose
+        name is taken exclusively.
+        """
+        if write.one_file:
+            return
+        own = {file.name for file in shown}
+        there = [name for name in self._medium.outbox.present(write.target) if name not in own]
+        if refusal := refusal_of(write.target, write.existing, there):
+            raise WriteRefused(refusal)
 
     def _show(self, write: Write, shown: Sequence[StagedFile]) -> None:
         outbox = self._medium.outbox

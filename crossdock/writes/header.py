@@ -10,6 +10,7 @@ import duckdb
 from crossdock.errors import SqlError
 from crossdock.planner.plan import Existing
 from crossdock.planner.sql_text import quote_identifier
+from crossdock.planner.tokens import without_empty_statements
 from crossdock.writes.tokens import TokenReader, end_of, string_of
 
 _KINDS = frozenset({"CREATE", "INSERT", "COPY"})
@@ -71,7 +72,7 @@ def read_header(connection: duckdb.DuckDBPyConnection, sql: str) -> Header | Non
         return None  # whoever reads it as a query gives the reason
     if len(statements) != 1 or statements[0].type.name not in _KINDS:
         return None
-    reader = TokenReader(sql)
+    reader = TokenReader(without_empty_statements(sql))
     match statements[0].type.name:
         case "CREATE":
             return _create(reader)

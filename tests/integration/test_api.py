@@ -338,7 +338,7 @@ def test_listing_is_paged_and_filtered(api: LocalApi, ordered: Any) -> None:
         ("SELECT 1 FROM numbres", "numbers"),
         ("SELECT medain(1)", "median"),
         ("SELECT 1; SELECT 2", "one statement"),
-        ("CREATE TABLE t (i INT)", ""),
+        ("CREATE SCHEMA s", ""),
         ("COPY numbers TO 'x.parquet'", ""),
         ("ATTACH 'x.db'", ""),
         ("INSTALL httpfs", ""),

@@ -19,7 +19,7 @@ import pytest
 
 import crossdock
 from coordinator_state.errors import StoreUnavailable
-from coordinator_state.ids import QueryId
+from coordinator_state.ids import QueryId, StageId
 from coordinator_state.records import QueryRecord, QueryStatus
 from crossdock.cleanup import Medium
 from crossdock.client.connection import Connection
@@ -33,6 +33,7 @@ from crossdock.platform.ids import RandomIds
 from crossdock.platform.meter import CountingMeter
 from crossdock.settings import Exchange
 from crossdock.submit import QueryOptions, submit
+from crossdock.writes.commit import Committer
 from crossdock.writes.outbox import Outbox
 from tests.home_contents import leftovers, statuses
 from tests.integration import handmade
@@ -100,6 +101,16 @@ def drive(
             return parts.medium.store.get_query(query_id)
         if result.delay:
             parts.store.wait_for_change(min(result.delay, 0.05))
+
+
+def until_it_dies(mortal: Coordinator, query_id: QueryId) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            mortal.turn(query_id)
+        except StoreUnavailable:
+            return
+    pytest.fail("it did not come so far")
 
 
 def rows_of_table(home: Path, name: str = "t") -> list[tuple[int, int]]:
@@ -182,13 +193,7 @@ def test_a_copy_whose_commit_dies_between_two_files_is_finished_by_the_next_turn
     query_id = begin(medium, tmp_path, files(target))
     dying: Any = Dying(medium.outbox, shown, StoreUnavailable("the process died"))
     first = coordinator(Medium(medium.store, medium.queues, medium.objects, dying), launcher)
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        assert time.monotonic() < deadline
-        try:
-            first.turn(query_id)
-        except StoreUnavailable:
-            break
+    until_it_dies(first, query_id)
     assert len(list(target.glob("*.parquet"))) == shown
     # Too late to cancel: some of it may be seen already.
     assert first.cancel(query_id).status is QueryStatus.RUNNING
@@ -197,6 +202,25 @@ def test_a_copy_whose_commit_dies_between_two_files_is_finished_by_the_next_turn
     assert rows_below(target) == expected(2)
     assert len(list(target.rglob("*"))) == 2
     assert left(tmp_path, *KEPT, "result") == []
+
+
+def test_a_turn_that_read_the_query_before_another_began_its_commit_does_not_fail_it(
+    parts: Parts, tmp_path: Path
+) -> None:
+    """Its own files are there already, and it does not know yet."""
+    medium, launcher = parts.medium, Threads(tmp_path / "home")
+    target = tmp_path / "out"
+    query_id = begin(medium, tmp_path, files(target))
+    dying: Any = Dying(medium.outbox, 1, StoreUnavailable("the process died"))
+    first = coordinator(Medium(medium.store, medium.queues, medium.objects, dying), launcher)
+    until_it_dies(first, query_id)
+    stale = msgspec.structs.replace(medium.store.get_query(query_id), committing=False)
+    tasks = medium.store.tasks(query_id, StageId(1))
+    attempts = [task.commit.object_key for task in tasks if task.commit]
+    assert Committer(medium, SystemClock()).commit(stale, attempts, 10)
+    assert medium.store.get_query(query_id).status is QueryStatus.SUCCEEDED
+    assert rows_below(target) == expected(2)
+    assert drive(parts, query_id, coordinator(medium, launcher)).closed
 
 
 def test_a_copy_that_cannot_be_shown_is_taken_back_and_fails_in_words(

@@ -7,7 +7,6 @@ or moved, and showing a file is one small request.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -30,6 +29,8 @@ T = TypeVar("T")
 
 #: Requests of one commit under way at once.
 _THREADS = 16
+#: Parts of one file under way at once; each is in memory.
+_PARALLEL_PARTS = 4
 _DELETE_KEYS = 1000
 
 
@@ -47,13 +48,21 @@ class S3Outbox:
         self._count(Kind.OBJECT_PUT, 1 + uploads.parts(size))
         with translated(url):
             begun = self._client.create_multipart_upload(Bucket=bucket, Key=key)
-            upload = begun["UploadId"]
-            tags = [
-                self._client.upload_part(
-                    Bucket=bucket, Key=key, UploadId=upload, PartNumber=number, Body=part
-                )["ETag"]
-                for number, part in enumerate(_parts(path, size), 1)
-            ]
+        upload = begun["UploadId"]
+
+        def put(number: int) -> str:
+            with translated(url):
+                answer = self._client.upload_part(
+                    Bucket=bucket,
+                    Key=key,
+                    UploadId=upload,
+                    PartNumber=number,
+                    Body=_part(path, number, uploads.part_bytes(size)),
+                )
+            return answer["ETag"]
+
+        numbers = range(1, uploads.parts(size) + 1)
+        tags = in_parallel(put, numbers, threads=_PARALLEL_PARTS)
         return StagedFile(name=name, size=size, token=upload, parts=tuple(tags))
 
     def show(self, target: str, files: Sequence[StagedFile], *, replace: bool) -> None:
@@ -176,10 +185,8 @@ def _tag(parts: Sequence[str]) -> str:
     return f"{hashlib.md5(together, usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
-def _parts(path: Path, size: int) -> Iterator[bytes]:
-    """At least one: an upload without parts cannot be completed."""
-    length = uploads.part_bytes(size)
+def _part(path: Path, number: int, length: int) -> bytes:
+    """Part ``number``, counted from 1; an empty file has one, for none cannot be completed."""
     with path.open("rb") as file:
-        yield file.read(length)
-        while file.tell() < os.fstat(file.fileno()).st_size:
-            yield file.read(length)
+        file.seek((number - 1) * length)
+        return file.read(length)
