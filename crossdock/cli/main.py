@@ -1,11 +1,13 @@
 """The command group, and how errors become messages and exit codes.
 
-Exit codes: 0 done, 1 the query or command failed, 2 wrong usage or a wrong option, 130 Ctrl-C.
+Exit codes: 0 done, 1 the query or command failed, 2 wrong usage or a wrong option, 130 Ctrl-C, 143
+SIGTERM (of ``timeout`` or a service manager), which cancels the query as well.
 Commands import what they run, so that ``--help`` and ``--version`` answer at once.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -22,6 +24,11 @@ from crossdock.errors import CrossdockError, SettingError
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, taking Ctrl-C's way through the program."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -39,7 +46,13 @@ for _command in (query, explain, tables, queries, gc):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave the process with its exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(lambda: cli.main(arguments, prog_name="crossdock", standalone_mode=False)))
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
+    raise Terminated
 
 
 def run(command: Callable[[], object]) -> int:
@@ -49,7 +62,10 @@ def run(command: Callable[[], object]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stop:
+        if isinstance(stop.__cause__ or stop, Terminated):  # click makes an Abort of it
+            _complain("terminated; the query was cancelled")
+            return EXIT_TERMINATED
         _complain("interrupted; the query was cancelled")
         return EXIT_INTERRUPTED
     except SettingError as error:

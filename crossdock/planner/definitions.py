@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crossdock.errors import SqlError
-from crossdock.planner.tokens import Reader
+from crossdock.planner.tokens import Reader, without_empty_statements
 from crossdock.tables import Entry, Kind
 
 _KINDS = {
@@ -67,7 +67,7 @@ def read_change(sql: str) -> Create | Drop | None:
     lower = sql.lower()
     if "create" not in lower and "drop" not in lower:
         return None
-    reader = Reader(sql)
+    reader = Reader(without_empty_statements(sql))
     if reader.skip("CREATE"):
         return _create(reader)
     return _drop(reader) if reader.skip("DROP") else None

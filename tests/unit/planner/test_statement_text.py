@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 
 from crossdock.catalog import Catalog
 from crossdock.errors import SqlError
 from crossdock.planner.binder import Binder
+from crossdock.planner.definitions import Drop, read_change
 from crossdock.planner.tokens import Reader, without_empty_statements
+from crossdock.tables import Kind
+from crossdock.writes.header import Insert, read_header
 
 
 @pytest.mark.parametrize(
@@ -22,6 +26,15 @@ from crossdock.planner.tokens import Reader, without_empty_statements
 def test_empty_statements_around_a_query_mean_nothing(sql: str) -> None:
     bound = Binder(Catalog()).bind(sql)
     assert [(column.name, column.type) for column in bound.columns] == [("x", "INTEGER")]
+
+
+def test_empty_statements_before_one_that_changes_or_writes() -> None:
+    assert read_change("; DROP VIEW v") == Drop(kind=Kind.VIEW, name="v", tolerant=False)
+    with duckdb.connect() as connection:
+        header = read_header(connection, "-- why\n;INSERT INTO t SELECT 2")
+    assert isinstance(header, Insert)
+    assert header.name == "t"
+    assert header.query.strip() == "SELECT 2"
 
 
 def test_only_leading_semicolons_go_and_places_stay() -> None:
