@@ -22,7 +22,9 @@ def tables() -> None:
 @tables.command()
 @click.argument("name")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--format", "kind", help="parquet, csv, json or iceberg, if the files' names do not say it.")
+@click.option(
+    "--format", "kind", help="parquet, csv, json or iceberg, if the files' names do not say it."
+)
 @click.option(
     "--option",
     "options",
@@ -98,6 +100,9 @@ def _tables(home: Path | None, endpoint: str | None, auth: str | None) -> Catalo
         return RemoteTables(http_api(address, auth))
     from crossdock.catalog import Catalog
     from crossdock.client.connection import home_folder
+    from crossdock.local.home import Home
+    from crossdock.local.written import HomeTables
     from crossdock.platform.aws.on_demand import s3_files
 
-    return Catalog(home_folder(home), remote=s3_files())
+    folder = home_folder(home)
+    return Catalog(folder, remote=s3_files(), written=HomeTables(Home(folder)))
