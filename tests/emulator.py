@@ -13,10 +13,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,6 +66,9 @@ def _check(command: list[str]) -> None:
 def _running(python: Path, folder: Path, variables: Mapping[str, str]) -> Iterator[str]:
     port = _free_port()
     log = folder / "emulator.log"
+    # Each environment of a function unpacks its layers there, and nobody else removes them.
+    scratch = folder / "unpacked"
+    scratch.mkdir()
     with log.open("wb") as output:
         server = subprocess.Popen(
             [str(python.parent / "ministack")],
@@ -74,6 +78,7 @@ def _running(python: Path, folder: Path, variables: Mapping[str, str]) -> Iterat
             env={
                 "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}",
                 "HOME": str(folder),
+                "TMPDIR": str(scratch),
                 "GATEWAY_PORT": str(port),
                 "BIND_HOST": "127.0.0.1",
                 "IOT_MTLS_ENABLED": "0",
@@ -86,12 +91,22 @@ def _running(python: Path, folder: Path, variables: Mapping[str, str]) -> Iterat
         _await(port, server, log)
         yield f"http://127.0.0.1:{port}"
     finally:
+        functions = psutil.Process(server.pid).children(recursive=True)
         server.terminate()
         try:
             server.wait(10)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+        _end(functions)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _end(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=5)
 
 
 def _free_port() -> int:
