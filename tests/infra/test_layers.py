@@ -17,15 +17,13 @@ from crossdock.planner.planning import plan_query
 from layers.build import build_layers
 from layers.cold_start import Bench
 from layers.inspection import folder_bytes, machines, sizes
-from layers.recipes import HANDLERS, ROOT, THIRD_PARTY, UNPACKED_LIMIT, Machine, Target
+from layers.recipes import CEILINGS, HANDLERS, ROOT, THIRD_PARTY, UNPACKED_LIMIT, Machine, Target
 from tests.infra.conftest import Assembly
 
 pytestmark = pytest.mark.xdist_group("infra")
 
 #: Kept free for what a release adds, in bytes.
 MARGIN = 25 * 1024 * 1024
-#: Seconds that importing a handler may take; about five times what an idle machine needs.
-CEILING = 5.0
 #: What a handler must not load: each costs a cold start more than the handler itself.
 HEAVY = {
     "api": {"duckdb", "pyarrow", "psutil"},
@@ -115,7 +113,7 @@ def test_fragments_run_with_only_the_layers_on_the_path(bench: Bench, tmp_path: 
 def test_handlers_import_from_their_layers_and_quickly(bench: Bench, handler: str) -> None:
     found = bench.measure(handler)
     assert found.modules & HEAVY[handler] == set()
-    assert found.seconds < CEILING
+    assert found.seconds < CEILINGS[handler]
 
 
 def test_locks_name_every_package_with_a_version_and_a_hash() -> None:

@@ -13,7 +13,7 @@ from functions.janitor.handler import REVIVE
 from infra import grants
 from infra.stacks.queues import COORDINATOR_SECONDS
 from layers.recipes import HANDLERS
-from tests.infra.conftest import Assembly
+from tests.infra.conftest import ROOT, Assembly
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -332,6 +332,13 @@ def test_failures_throttles_dead_letters_and_age_raise_alarms(assembly: Assembly
         "api-5xx",
     }
     assert len(assembly.resources("AWS::CloudWatch::Dashboard")) == 1
+
+
+def test_every_alarm_is_explained(assembly: Assembly) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    for alarm in assembly.resources("AWS::CloudWatch::Alarm").values():
+        name = alarm["Properties"]["AlarmName"].removeprefix("crossdock-")
+        assert f"`{name.replace('-0-', '-*-')}`" in page, name
 
 
 def test_alarms_notify_the_topic_and_the_dashboard_can_be_left_out(variant: Assembly) -> None:
