@@ -292,6 +292,77 @@ def test_the_janitor_finishes_a_query_whose_wake_up_was_lost(
     assert rows == [[5]]
 
 
+def settled(deployment: Deployed) -> None:
+    """Wait until no query is open: earlier ones would count."""
+    client: Any = deployment.session.client("dynamodb")
+    store = DynamoDbStateStore(client, deployment.outputs["TableName"])
+    until = time.monotonic() + PATIENCE
+    while found := store.open_queries():
+        assert time.monotonic() < until, f"still open: {found}"
+        time.sleep(0.5)
+
+
+class Census:
+    """The most workers that were at work at once, as the state table had it."""
+
+    def __init__(self, deployment: Deployed) -> None:
+        self._dynamodb: Any = deployment.session.client("dynamodb")
+        self._table = deployment.outputs["TableName"]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.most = 0
+
+    def __enter__(self) -> Census:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.5):
+            found = self._dynamodb.scan(
+                TableName=self._table,
+                FilterExpression="attribute_exists(worker_class) AND #status = :active",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={":active": {"S": "ACTIVE"}},
+            )
+            self.most = max(self.most, found["Count"])
+
+
+@contextmanager
+def sleeping_coordinator(deployment: Deployed) -> Iterator[None]:
+    """The control queue does not wake it meanwhile; it plans all the same."""
+    client: Any = deployment.session.client("lambda")
+    name = deployment.function("coordinator")
+    (source,) = client.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
+    client.update_event_source_mapping(UUID=source["UUID"], Enabled=False)
+    try:
+        yield
+    finally:
+        client.update_event_source_mapping(UUID=source["UUID"], Enabled=True)
+
+
+def test_the_janitor_finishes_a_query_whose_wake_up_was_lost(
+    deployment: Deployed, warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    with sleeping_coordinator(deployment):
+        body = {"sql": "SELECT count(*) FROM region"}
+        query_id = api(deployment, "POST", "/v1/queries", body)["query_id"]
+        sqs: Any = deployment.session.client("sqs")
+        sqs.purge_queue(QueueUrl=deployment.outputs["ControlQueueUrl"])
+    client: Any = deployment.session.client("lambda")
+    # Its schedule does the same every minute.
+    answer = client.invoke(
+        FunctionName=deployment.function("janitor"), Payload=b'{"part": "revive"}'
+    )
+    assert json.loads(answer["Payload"].read())["revived"] >= 1
+    assert ended(deployment, query_id)["status"] == "SUCCEEDED"
+    rows = api(deployment, "GET", f"/v1/queries/{query_id}/results")["rows"]
+    assert rows == [[5]]
+
+
 def test_the_deployed_api_keeps_to_its_description(
     deployment: Deployed, warehouse: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
