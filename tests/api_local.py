@@ -28,6 +28,7 @@ from crossdock.platform.ids import RandomIds
 from crossdock.platform.ports import Clock
 from crossdock.results.reader import ResultReader
 from crossdock.settings import Settings
+from crossdock.writes.tables import StoredTables
 
 ALICE, BOB = Caller("alice"), Caller("bob")
 _BY_NAME = {route.name: route for route in ROUTES}
@@ -156,7 +157,10 @@ def local_api(
     chosen = Settings(workers=2, single_task_bytes=0, broadcast_bytes=0, timezone="UTC", **settings)
     platform = LocalPlatform(home, chosen)
     control = DrivingControl(platform)
-    catalog = catalog or Catalog(home)
+    written = StoredTables(
+        platform.store, platform.objects, lambda key: str(platform.home.object_path(key))
+    )
+    catalog = catalog or Catalog(home, written=written)
     for name, source in tables.items():
         catalog.add(name, source)
     clock = clock or SystemClock()
