@@ -5,6 +5,8 @@ QUERIES ?=
 SUITE ?=
 PEER ?=
 SECONDS ?= 60
+SEEDS ?= 1000
+SEED ?=
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -20,7 +22,7 @@ CDK_INSTALLED := .node/.installed-$(CDK_VERSION)
 CDK_OPTIONS = -c crossdock:name=$(NAME) -c crossdock:architecture=$(ARCHITECTURE) $(CDK_ARGS)
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
-.PHONY: demo test e2e e2e-aws check bench verify latency fuzz cdk layers synth bootstrap deploy destroy clean
+.PHONY: demo test e2e e2e-aws check bench verify latency fuzz simulate cdk layers synth bootstrap deploy destroy clean
 .DEFAULT_GOAL := demo
 
 # Two workers, three TPC-H queries at scale 1, a forced shuffle, checked against DuckDB.
@@ -60,6 +62,10 @@ latency: $(VENV)/.installed
 # Random queries against DuckDB: make fuzz SECONDS=600
 fuzz: $(VENV)/.dev-installed
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+
+# The protocol under injected faults: make simulate SEEDS=10000, or one seed's story: SEED=4711
+simulate: $(VENV)/.dev-installed
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 layers: $(VENV)/.dev-installed
 	$(BIN)/python -m layers.build --architecture $(ARCHITECTURE)

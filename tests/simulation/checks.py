@@ -51,6 +51,7 @@ class Transitions:
         if kind == "query":
             if pair[0] != pair[1] and (pair[0] != "RUNNING" or pair[1] not in _ENDS):
                 self._blame(key, f"query moved {pair}")
+            self._check_turn(key, before, after)
         elif pair not in _ALLOWED[kind]:
             self._blame(key, f"{kind} moved {pair}")
         if kind == "task":
@@ -61,20 +62,34 @@ class Transitions:
         if first and after["status"] != first:
             self._blame(key, f"new {kind} is {after['status']}")
 
+    def _check_turn(self, key: Key, before: dict, after: dict) -> None:  # type: ignore[type-arg]
+        held, taken = before.get("turn_holder", ""), after["turn_holder"]
+        left = before.get("turn_until", 0.0) - self._world.kernel.now
+        if held and taken not in ("", held) and left > 2.0:
+            self._blame(key, f"its turn was taken {left:.1f} s before its end")
+
     def _check_task(self, key: Key, before: dict, after: dict) -> None:  # type: ignore[type-arg]
         if after["attempt"] < before["attempt"]:
             self._blame(key, f"attempt went from {before['attempt']} to {after['attempt']}")
+        if pair_of(before, after) == ("RUNNING", "COMMITTED"):
+            made = str(after["commit"]["object_key"]).rpartition("-")[2]
+            if made != str(after["attempt"]):
+                self._blame(key, f"attempt {after['attempt']} committed an object of {made}")
         case = self._world.case_of(key)
         if after["failures"] > case.options.max_attempts:
             self._blame(key, f"{after['failures']} failures of {case.options.max_attempts}")
         if after["handbacks"] > self._world.setting.max_handbacks:
-            self._blame(key, f"{after['handbacks']} handbacks")
+            self._blame(key, f"handed back {after['handbacks']} times")
         same = after["attempt"] == before["attempt"] and before["attempt"] > 0
         if same and before["nonce"] != after["nonce"]:
             self._blame(key, f"attempt {after['attempt']} has two owners")
 
     def _blame(self, key: Key, what: str) -> None:
         self._world.violations.append(f"{key[0]} {key[1]}: {what}")
+
+
+def pair_of(before: dict, after: dict) -> tuple[str, str]:  # type: ignore[type-arg]
+    return str(before["status"]), str(after["status"])
 
 
 def _kind(key: Key) -> str | None:

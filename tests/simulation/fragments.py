@@ -60,11 +60,11 @@ HASH, BROADCAST, GATHER = ShuffleMode.HASH, ShuffleMode.BROADCAST, ShuffleMode.G
 
 def plan_of(rng: random.Random, *, shape: str = "", volatile: bool | None = None) -> StagePlan:
     """A plan of some shape; ``volatile``: whether its scans differ from attempt to attempt."""
-    shape = shape or rng.choice(sorted(_SHAPES))
+    shape = shape or rng.choice(sorted(SHAPES))
     if volatile is None:
         volatile = rng.random() < 0.5
     end = "total" if volatile else rng.choice(("rows", "total"))
-    return built(_SHAPES[shape](rng, volatile, end), shape)
+    return built(SHAPES[shape](rng, volatile, end), shape)
 
 
 def _scan(rng: random.Random, volatile: bool, tasks: int = 0) -> _Draft:
@@ -132,7 +132,7 @@ def _shared(rng: random.Random, volatile: bool, end: str) -> list[_Draft]:
 
 
 _Shape: TypeAlias = Callable[[random.Random, bool, str], list[_Draft]]
-_SHAPES: Mapping[str, _Shape] = {
+SHAPES: Mapping[str, _Shape] = {
     "two": _two,
     "three": _three,
     "wide": _wide,

@@ -5,6 +5,7 @@ A rule that another one covers is switched off together with it: its name says s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from coordinator_state.transitions import TASK_MOVES
 from crossdock import cleanup, worker
 from crossdock.coordinator import Coordinator, perform
 from crossdock.coordinator.perform import Outcome, Performer
-from crossdock.scheduler import capacity, closing, faults, progress
+from crossdock.scheduler import capacity, faults, progress
 from crossdock.shuffle import inbox, layout
 from crossdock.shuffle.collect import Collector
 from crossdock.shuffle.inbox import Inbox
@@ -39,6 +40,7 @@ class Mutation:
     rule: str
     patches: Callable[[], Sequence[Any]]
     seed: int = 0
+    finds: str = ""  # in the violation: where other rules that are off are seen sooner
 
     @contextmanager
     def off(self) -> Iterator[None]:
@@ -260,8 +262,8 @@ def _wake() -> Sequence[Any]:
 def _tick_numbers() -> Sequence[Any]:
     """Every alarm that rings sets the next one."""
 
-    def on_tick(self: Any, query_id: Any, number: int) -> Any:
-        result = self.turns(query_id)
+    def on_tick(self: Any, query_id: Any, number: int, **rest: Any) -> Any:
+        result = self.turns(query_id, **rest)
         if not result.finished:
             self._control.tick(query_id, number + 1, delay=result.delay)
         return result
@@ -331,7 +333,7 @@ def _early_starts() -> Sequence[Any]:
 
 def _starved() -> Sequence[Any]:
     """A consumer waits for its input, whoever needs its slot."""
-    return [patch.object(Starvation, "check", lambda self: None)]
+    return [patch.object(Starvation, "check", lambda self: None), *_lowest_first()]
 
 
 def _not_offered() -> Sequence[Any]:
@@ -341,7 +343,7 @@ def _not_offered() -> Sequence[Any]:
     def hand_back(self: Any, task: Any, *, now: float, offer: bool = True) -> Any:
         return real(self, task, now=now, offer=True)
 
-    return [patch.object(DynamoDbStateStore, "hand_back_task", hand_back), *_early_starts()]
+    return [patch.object(DynamoDbStateStore, "hand_back_task", hand_back), *_lowest_first()]
 
 
 def _bounded_handback() -> Sequence[Any]:
@@ -350,35 +352,29 @@ def _bounded_handback() -> Sequence[Any]:
     def write_down(self: Any, task: Any, verdict: Any) -> None:
         real(self, msgspec.structs.replace(task, handbacks=0), verdict)
 
-    return [patch.object(worker._Run, "_write_down", write_down)]
+    return [patch.object(worker._Run, "_write_down", write_down), *_not_offered()]
 
 
 # -- leases --------------------------------------------------------------------------------------
 def _coordinators_clock() -> Sequence[Any]:
-    """A lease is counted from what the worker's clock said at the claim."""
+    """A lease is counted from what the worker's clock said at the claim, and nothing sets that."""
     real = changes.beat_observed
 
     def observed(task: Any, *, now: float) -> Any:
         return {**real(task, now=now), "beat_seen_at": task.claimed_at}
 
-    return [patch.object(changes, "beat_observed", observed)]
+    return [patch.object(changes, "beat_observed", observed), *_launch_tells_the_time()]
 
 
-def _no_lease() -> Sequence[Any]:
-    """A silent worker keeps its task for its whole life."""
-    real = faults.running_tasks
-
-    def running(s: Any, now: float) -> Any:
-        return (i for i in real(s, now) if getattr(i, "beat", None) is None)
-
-    from crossdock import scheduler
-
-    return [patch.object(scheduler, "running_tasks", running)]
+def _launch_tells_the_time() -> Sequence[Any]:
+    """A worker believes its own clock."""
+    return [patch.object(worker, "LaunchClock", lambda clock, launch: clock)]
 
 
 # -- the end -------------------------------------------------------------------------------------
 def _two_ends() -> Sequence[Any]:
     """A query is closed as soon as it was swept, whoever still works for it."""
+    closing = sys.modules["crossdock.scheduler.closing"]  # the package has a function of that name
     return [patch.object(closing, "_over", lambda s, worker, now: True)]
 
 
@@ -432,11 +428,13 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation("tick numbers", _tick_numbers),
         Mutation("launching records, with the budget's list", _launching_records),
         Mutation("lowest depth first, with early starts beyond upstream only", _lowest_first),
-        Mutation("hand back while starved", _starved),
-        Mutation("not offered while starved, with early starts beyond upstream only", _not_offered),
-        Mutation("bounded handback", _bounded_handback),
-        Mutation("heartbeat by the coordinator's clock", _coordinators_clock),
-        Mutation("lease", _no_lease),
+        Mutation("hand back while starved, with lowest depth first", _starved, finds="weather"),
+        Mutation(
+            "not offered while starved, with lowest depth first", _not_offered, finds="failed"
+        ),
+        Mutation("bounded handback, with not offered", _bounded_handback, finds="handed back"),
+        Mutation("heartbeat by the coordinator's clock, with the launch's", _coordinators_clock),
+        Mutation("a launch tells the time", _launch_tells_the_time),
         Mutation("two ends", _two_ends),
         Mutation("ledger before make", _ledger_first),
         Mutation("confirmed release", _confirmed_release),

@@ -58,8 +58,8 @@ def _case(rng: random.Random, theme: str) -> Case:
     return Case(plan=plan, options=options, at=rng.uniform(0, 3), cancel_at=cancel_at)
 
 
-def run_seed(seed: int, setting: Setting | None = None) -> Outcome:
-    """The seed's run; the same every time."""
+def run_seed(seed: int, setting: Setting | None = None, *, tell: bool = False) -> Outcome:
+    """The seed's run; the same every time. ``tell``: keep its story although all went well."""
     setting = setting or setting_of(seed)
     with simulated(seed, setting) as world:
         Transitions(world)
@@ -72,14 +72,28 @@ def run_seed(seed: int, setting: Setting | None = None) -> Outcome:
         except Stuck as stuck:
             seconds = world.kernel.now - EPOCH
             wrong = (str(stuck),)
-        return _outcome(seed, world, wrong, seconds)
+        return _outcome(seed, world, wrong, seconds, tell=tell)
 
 
-def _outcome(seed: int, world: World, wrong: tuple[str, ...], seconds: float) -> Outcome:
+def report(outcome: Outcome) -> str:
+    """All there is to say of a seed, its story first."""
+    lines = [
+        outcome.story,
+        f"seed {outcome.seed}: queries ended {', '.join(outcome.statuses)} "
+        f"after {outcome.seconds:.1f} s",
+        *(f"  what struck: {strike}" for strike in outcome.struck),
+        *(f"  VIOLATED: {wrong}" for wrong in outcome.wrong),
+    ]
+    return "\n".join(lines)
+
+
+def _outcome(
+    seed: int, world: World, wrong: tuple[str, ...], seconds: float, *, tell: bool
+) -> Outcome:
     return Outcome(
         seed=seed,
         wrong=wrong,
-        story=world.kernel.story() if wrong else "",
+        story=world.kernel.story() if wrong or tell else "",
         struck=tuple(world.weather.struck),
         statuses=tuple(c.record.status if c.record else "-" for c in world.cases),
         seconds=seconds,
@@ -88,4 +102,4 @@ def _outcome(seed: int, world: World, wrong: tuple[str, ...], seconds: float) ->
     )
 
 
-__all__ = ["Forecast", "Outcome", "run_seed", "setting_of"]
+__all__ = ["Forecast", "Outcome", "report", "run_seed", "setting_of"]

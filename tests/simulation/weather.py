@@ -198,10 +198,8 @@ def _answers(rng: random.Random) -> Forecast:
 
 def _objects(rng: random.Random) -> Forecast:
     """Committed objects that go, before some have read them and after others."""
-    rates = {rng.choice((Rate.OBJECT_LOST, Rate.OBJECT_DAMAGED)): 0.3}
-    if rng.random() < 0.5:
-        rates[Rate.SLOW_FRAGMENT] = 0.3
-    return Forecast(rates=rates)
+    lost = rng.choice((Rate.OBJECT_LOST, Rate.OBJECT_DAMAGED))
+    return Forecast(rates={lost: 0.3, Rate.SLOW_FRAGMENT: rng.choice((0.0, 0.5))})
 
 
 def _messages(rng: random.Random) -> Forecast:
