@@ -15,6 +15,7 @@ from crossdock.cleanup import Medium
 from crossdock.platform.aws.clients import Clients, make_clients
 from crossdock.platform.aws.control import SqsControl
 from crossdock.platform.aws.objects import RoutedObjects, S3Objects
+from crossdock.platform.aws.outbox import S3Outbox
 from crossdock.platform.aws.pool import PoolQueues
 from crossdock.platform.aws.queues import SqsQueues
 from crossdock.platform.clock import SystemClock
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["AwsConfig", "Clients", "Deployment", "build", "make_clients"]
 
 #: Keys of the exchange bucket and of the result bucket, by their first name.
-EXCHANGE_KEYS = ("exchange", "plan")
-RESULT_KEYS = ("result", "export", "receipt", "tables")
+EXCHANGE_KEYS = ("exchange", "plan", "staged")
+RESULT_KEYS = ("result", "export", "receipt", "tables", "data")
 #: How long a received message stays hidden; collectors delete on receipt, within a second.
 VISIBILITY_SECONDS = 30
 #: What queues made on demand carry, so that they can be told from all others of an account.
@@ -90,6 +91,7 @@ class Deployment:
             store,
             PoolQueues(pooled, made, config.pool, store=store, clock=self.clock),
             MeteredObjects(RoutedObjects(routes), meter),
+            S3Outbox(self.clients.s3, meter=meter),
         )
 
     @cached_property
@@ -104,12 +106,20 @@ class Deployment:
         from crossdock.aws.tables import ObjectRegistry
         from crossdock.catalog import Catalog
         from crossdock.platform.aws.on_demand import GLUE, glue_database
+        from crossdock.remote_files import SCHEME
+        from crossdock.writes.tables import StoredTables
 
         name = self.config.glue_database
         return Catalog(
             registry=ObjectRegistry(self.medium.objects),
             remote=self.table_files,
             local=False,
+            written=StoredTables(
+                self.medium.store,
+                self.medium.objects,
+                lambda key: f"{SCHEME}{self.config.result_bucket}/{key}",
+                now=self.clock.now,
+            ),
             database=glue_database(f"{GLUE}{name}" if name else None),
         )
 

@@ -49,9 +49,7 @@ class LocalDriver:
         )
         self._binder = Binder(self.tables, timezone=settings.timezone)
         self._changes = Changes(self.tables, self._binder, sessions=True)
-        self._writes = WritePlanner(
-            self.tables, self._binder, LazyOutbox(self._outbox), local=True
-        )
+        self._writes = WritePlanner(self.tables, self._binder, LazyOutbox(self._outbox), local=True)
         self._platform: LocalPlatform | None = None
         self._spare = Spare()
         self._lock = threading.Lock()  # binding and opening are one at a time
@@ -91,7 +89,6 @@ class LocalDriver:
         if self._platform is not None:
             self._platform.close()
         self._spare.close()
-        self._writes.close()
         self._binder.close()
         self.tables.close()
         self._written.close()
