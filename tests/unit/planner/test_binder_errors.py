@@ -84,7 +84,7 @@ def test_an_unknown_table_lists_what_is_known(binder: Binder) -> None:
         ("CREATE TABLE x AS SELECT 1", "CREATE statements are not taken: name tables with"),
         ("CREATE VIEW x AS SELECT 1", "only changes the catalog"),
         ("-- why\nDROP TABLE u", "only changes the catalog"),
-        ("INSERT INTO u VALUES (1)", "INSERT statements are not taken: tables are read only"),
+        ("INSERT INTO u VALUES (1)", "INSERT statements are not taken: INSERT INTO a table"),
         ("WITH x AS (SELECT 1) DELETE FROM u", "DELETE statements"),
         ("UPDATE u SET n = 1", "UPDATE statements"),
         ("COPY u TO 'x.csv'", "COPY statements"),
