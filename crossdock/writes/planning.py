@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from crossdock.errors import CarrierError, SqlError
+from crossdock.errors import CarrierError, PlatformError, PlatformUnavailable, SqlError
 from crossdock.executor.carriers import encode
 from crossdock.planner.binder import Binder, BoundStatement
 from crossdock.planner.options import PlannerOptions
@@ -157,8 +157,17 @@ class WritePlanner:
         bound = self._binder.bind(header.query, parameters)
         target = CopyTarget(header, bound.columns, local=self._local)
         write = target.write()
-        target.refuse_present(self._outbox.present(write.target))
+        target.refuse_present(self._present(write.target))
         return _writing(bound, write, replace(options, one_output=write.one_file))
+
+    def _present(self, target: str) -> Sequence[str]:
+        """What is there already. Raises ``SqlError`` for a place that cannot be looked at."""
+        try:
+            return self._outbox.present(target)
+        except PlatformUnavailable:
+            raise
+        except PlatformError as error:
+            raise SqlError(f"COPY: cannot write to {target}: {error}") from error
 
 
 def _writing(bound: BoundStatement, write: Write, options: PlannerOptions) -> StagePlan:
