@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-#: Seconds allowed, about five times what an idle machine takes.
+#: Processor seconds allowed, about five times what an idle machine takes.
 CEILINGS = [
     ("crossdock", 0.5),
     ("crossdock.cli", 1.0),
@@ -28,8 +28,8 @@ HEAVY = {
 @pytest.mark.parametrize(("module", "ceiling"), CEILINGS)
 def test_import_takes_no_longer_than_its_ceiling(module: str, ceiling: float) -> None:
     program = (
-        "import time; began = time.perf_counter(); "
-        f"import {module}; print(time.perf_counter() - began)"
+        "import time; began = time.process_time(); "
+        f"import {module}; print(time.process_time() - began)"
     )
     # The best of three: other processes of the machine only ever slow an import down.
     seconds = min(float(_python(program)) for _ in range(3))

@@ -123,6 +123,7 @@ def test_coordinator_that_dies_at_a_write_is_continued_by_the_next(
     for thread in launcher.threads:
         thread.join()
     record = medium.store.get_query(query_id)
+    assert turn == second.turn, "it was never cut off"
     assert record.status is QueryStatus.SUCCEEDED
     home = Home(tmp_path / "home")
     assert sorted(rows_of([home.object_path(key) for key in record.result])) == expected(2)
