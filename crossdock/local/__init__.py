@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import TypeVar
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
@@ -39,6 +40,8 @@ from crossdock.summary import Summary
 __all__ = ["LocalPlatform", "worker_for_process"]
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Answers and receipts are kept so long, unless a client removes them before.
 RETENTION_SECONDS = 86_400.0
@@ -110,6 +113,8 @@ class LocalPlatform:
         self._lock = threading.Lock()
         self._ending = threading.Lock()  # ends of own queries are whole before the store closes
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-query")
+        self._recorder = ThreadPoolExecutor(1, thread_name_prefix="record-query")
+        self._whole(lambda: None)  # starts its thread: Ctrl-C could cut that in two as well
         self._processes = self._make_processes(home, observer)
         self.launcher = _Watch(self._processes, self.store)
         self.coordinator = self._make_coordinator()
@@ -149,6 +154,7 @@ class LocalPlatform:
 
     def close(self) -> None:
         """Cancel what still runs, end the workers, close every query of this process."""
+        self._whole(lambda: None)  # a query that was being made when Ctrl-C came is known now
         with self._lock:
             still_open, own = tuple(self._open), tuple(self._own)
         for query_id in own:
@@ -161,17 +167,22 @@ class LocalPlatform:
         wait(self._closings.values(), timeout=GOODBYE_SECONDS)
         self._processes.close()
         self._closer.shutdown(wait=True)
+        self._recorder.shutdown(wait=True)
         self._parts.close()
 
     # -- a query on workers ----------------------------------------------------------------------
     def submit(self, plan: StagePlan) -> QueryId:
         """Write the query; nothing runs before ``wait``."""
-        query_id = submit(
-            self.store, self.objects, plan, self._options, clock=self._clock, ids=self._ids
-        )
-        with self._lock:
-            self._open.add(query_id)
-        return query_id
+
+        def written() -> QueryId:
+            query_id = submit(
+                self.store, self.objects, plan, self._options, clock=self._clock, ids=self._ids
+            )
+            with self._lock:
+                self._open.add(query_id)
+            return query_id
+
+        return self._whole(written)
 
     def wait(self, query_id: QueryId, on_change: Callable[[], None] = lambda: None) -> QueryRecord:
         """Take turns until the query has ended; it is swept and closed in the background then.
@@ -288,12 +299,25 @@ class LocalPlatform:
 
         ``on_cancel`` is called, from another thread, when somebody else ends the query.
         """
-        own = in_process.begin(
-            self.store, plan, self._options, clock=self._clock, ids=self._ids, on_cancel=on_cancel
-        )
-        with self._lock:
-            self._own[own.task.query_id] = own
-        return own.task.query_id
+
+        def written() -> QueryId:
+            own = in_process.begin(
+                self.store,
+                plan,
+                self._options,
+                clock=self._clock,
+                ids=self._ids,
+                on_cancel=on_cancel,
+            )
+            with self._lock:
+                self._own[own.task.query_id] = own
+            return own.task.query_id
+
+        return self._whole(written)
+
+    def _whole(self, call: Callable[[], T]) -> T:
+        """Run ``call`` where Ctrl-C cannot cut it in two: its caller leaves, it goes on."""
+        return self._recorder.submit(call).result()
 
     def end_in_process(
         self,
