@@ -23,8 +23,9 @@ from crossdock.catalog.places import Places
 from crossdock.catalog.registry import FileRegistry
 from crossdock.catalog.schemas import Schema, read_schema
 from crossdock.catalog.sources import FoundFile
-from crossdock.catalog.tables import ColumnMeta, FileMeta, TableMeta
+from crossdock.catalog.tables import TableMeta
 from crossdock.catalog.text_tables import TextTables
+from crossdock.catalog.written import WrittenFiles
 from crossdock.databases import Database, Wanted
 from crossdock.errors import TableError
 from crossdock.formats import Format, format_of
@@ -68,6 +69,9 @@ class Catalog:
         self._removal: weakref.finalize[..., Catalog] | None = None
         self._memory: dict[str, Entry] = {}
         self._footers = FooterCache(remote=remote)
+        self._written_files = WrittenFiles(
+            lambda paths: self._places.find(paths, Path.cwd(), Format.PARQUET), self._footers
+        )
         self._texts = TextTables(remote)
         self._partitions = PartitionValues()
         self._iceberg = IcebergTables(remote, local=local)
@@ -186,7 +190,7 @@ class Catalog:
         if entry.foreign:
             return self._read_foreign(entry.name, None)
         written = self._written_table(entry)
-        return self._read_written(written) if written else self._read_entry(entry)
+        return self._written_files.read(written) if written else self._read_entry(entry)
 
     def look(self, name: str) -> TableMeta:
         """As ``get``, but of a table whose partitions another catalog keeps the columns alone.
@@ -267,15 +271,6 @@ class Catalog:
         if found is None:
             raise TableError(f"table {entry.name} was dropped meanwhile")
         return found
-
-    def _read_written(self, table: WrittenTable) -> TableMeta:
-        """Its types are those it was made with; files hold them in carriers."""
-        columns = tuple(ColumnMeta(name=name, type=kind) for name, kind in table.columns)
-        files: tuple[FileMeta, ...] = ()
-        if table.paths:
-            found = self._places.find(table.paths, Path.cwd(), Format.PARQUET)
-            files = tuple(footer.file for footer in self._footers.read(found))
-        return TableMeta(name=table.name, columns=columns, files=files, carried=True)
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """Up to three known names of tables and views that resemble ``name``."""

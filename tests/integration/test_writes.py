@@ -137,6 +137,21 @@ def test_every_type_is_kept_exactly(both: Both) -> None:
     assert mine.schema == theirs.schema
 
 
+def test_rows_are_found_by_types_that_parquet_orders_otherwise(both: Both) -> None:
+    """An enum has the order of its values, a bit string or a wide number none that a file knows."""
+    both.run(
+        "CREATE TABLE a AS SELECT k, (CASE WHEN g < 3 THEN 'z' ELSE 'b' END)::ENUM('z', 'b') AS e, "
+        "v::HUGEINT * 1000000000000000000000 AS h, v::BIT AS b, "
+        "TIMESTAMP_S '2024-01-01 00:00:00' + INTERVAL (k) DAY AS t FROM n",
+        "SELECT count(*) FROM a WHERE e > 'z'",
+        "SELECT count(*) FROM a WHERE e < 'b'",
+        "SELECT count(*) FROM a WHERE h > 500000000000000000000000",
+        "SELECT count(*) FROM a WHERE b > 500::BIT",
+        "SELECT count(*) FROM a WHERE t > TIMESTAMP_S '2024-06-01 00:00:00'",
+        "SELECT e, count(*), max(h) FROM a GROUP BY e ORDER BY e",
+    )
+
+
 def test_names_are_those_duckdb_gives(both: Both) -> None:
     both.run(
         'CREATE TABLE "odd name" AS SELECT 1 AS a, 2 AS a, 3 AS "A b", 4 AS "x""y", NULL AS n',
