@@ -27,7 +27,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         outcome = run_seed(options.seed, tell=True)
-        print(report(outcome))
+        sys.stdout.write(report(outcome) + "\n")
         return bool(outcome.wrong)
     until = None if options.seconds is None else time.monotonic() + options.seconds
     done, wrong = 0, 0
@@ -37,8 +37,9 @@ def main() -> int:
             done += len(outcomes)
             for outcome in (one for one in outcomes if one.wrong):
                 wrong += 1
-                print(report(outcome), flush=True)
-    print(f"{done} seeds, {wrong} of them violate something")
+                sys.stdout.write(report(outcome) + "\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{done} seeds, {wrong} of them violate something\n")
     return bool(wrong)
 
 

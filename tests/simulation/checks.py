@@ -8,10 +8,12 @@ from coordinator_state import schema
 from coordinator_state.dynamodb.items import attributes
 from coordinator_state.records import QueryStatus, StageStatus, TaskStatus, WorkerStatus
 from coordinator_state.transitions import STAGE_MOVES, TASK_MOVES, WORKER_MOVES
-from tests.simulation.fragments import fragment_of, oracle
+from tests.simulation.fragments import oracle
+from tests.simulation.plans import fragment_of
 from tests.simulation.table import Item, Key
+from tests.simulation.theatre import unexpected
 from tests.simulation.weather import Forecast
-from tests.simulation.world import Case, World, unexpected
+from tests.simulation.world import Case, World
 
 _ENDS = {status.value for status in QueryStatus if status is not QueryStatus.RUNNING}
 
@@ -56,6 +58,8 @@ class Transitions:
             self._blame(key, f"{kind} moved {pair}")
         if kind == "task":
             self._check_task(key, before, after)
+        if kind == "worker" and pair[0] != "LOST" == pair[1]:
+            self._check_lost(key, after)
 
     def _check_new(self, kind: str, key: Key, after: dict[str, object]) -> None:
         first = {"task": "PENDING", "stage": "WAITING", "worker": "LAUNCHING"}.get(kind, "")
@@ -67,6 +71,12 @@ class Transitions:
         left = before.get("turn_until", 0.0) - self._world.kernel.now
         if held and taken not in ("", held) and left > 2.0:
             self._blame(key, f"its turn was taken {left:.1f} s before its end")
+
+    def _check_lost(self, key: Key, after: dict) -> None:  # type: ignore[type-arg]
+        """Nothing has gone wrong so far, and the worker has come and lives: why give it up?"""
+        lives = any(process.alive for process in self._world.workers.get(key[1], ()))
+        if lives and after["registered_at"] and not self._world.weather.struck:
+            self._blame(key, "a healthy worker was given up")
 
     def _check_task(self, key: Key, before: dict, after: dict) -> None:  # type: ignore[type-arg]
         if after["attempt"] < before["attempt"]:
@@ -114,7 +124,7 @@ def violations(world: World) -> Iterator[str]:
 
 
 def costs(world: World) -> Iterator[str]:
-    """What a seed may cost; in calm weather, nothing is done twice and nobody waits for an alarm."""
+    """What a seed may cost; in calm weather nothing is done twice and nobody waits for an alarm."""
     tally, cases = world.calls.tally, world.cases
     alarms = tally["coordinator tick"]
     if alarms > len(cases) * (4 * world.ended_after + 40):

@@ -18,11 +18,9 @@ from coordinator_state import changes, conditions, rulings
 from coordinator_state.dynamodb import keys
 from coordinator_state.dynamodb.store import DynamoDbStateStore
 from coordinator_state.errors import NotFound, StaleAttempt
-from coordinator_state.records import WorkerStatus
-from coordinator_state.transitions import TASK_MOVES
-from crossdock import cleanup, worker
+from crossdock import cleanup, scheduler, worker
+from crossdock.aws.capacity import BudgetedLauncher
 from crossdock.coordinator import Coordinator, perform
-from crossdock.coordinator.perform import Outcome, Performer
 from crossdock.scheduler import capacity, faults, progress
 from crossdock.shuffle import inbox, layout
 from crossdock.shuffle.collect import Collector
@@ -302,8 +300,6 @@ def _launching_records() -> Sequence[Any]:
 
 
 def _budget_off() -> Any:
-    from crossdock.aws.capacity import BudgetedLauncher
-
     return patch.object(
         BudgetedLauncher, "launch", lambda self, launches: self._launcher.launch(launches)
     )
@@ -325,8 +321,6 @@ def _early_starts() -> Sequence[Any]:
         return tuple(
             capacity.Share(x, x.tasks, min(s.unfinished(x), s.limits.budget)) for x in active
         )
-
-    from crossdock import scheduler
 
     return [patch.object(scheduler, "shares", shares)]
 
@@ -442,4 +436,3 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation("one end", _one_end),
     )
 }
-_UNUSED = (WorkerStatus, TASK_MOVES, Outcome, Performer)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from crossdock.settings import Exchange
 from crossdock.submit import QueryOptions
 from tests.simulation.checks import Transitions, violations
-from tests.simulation.fragments import failing, plan_of
 from tests.simulation.kernel import EPOCH, Stuck
+from tests.simulation.plans import failing, plan_of
+from tests.simulation.theatre import simulated
 from tests.simulation.weather import Forecast, forecast, theme_of
-from tests.simulation.world import LEASE, Case, Setting, World, simulated
+from tests.simulation.world import LEASE, Case, Setting, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,13 @@ def setting_of(seed: int) -> Setting:
     )
 
 
+#: Where several tasks read one object, or a fault soon meets the result; else any shape.
+_THEME_SHAPES = {"objects": ("wide", "join", "shared", ""), "zombies": ("two", "three", "")}
+
+
 def _case(rng: random.Random, theme: str) -> Case:
-    plan = plan_of(rng, volatile=True if theme == "objects" else None)
+    shapes = _THEME_SHAPES.get(theme, ("",))
+    plan = plan_of(rng, shape=rng.choice(shapes), volatile=True if theme == "objects" else None)
     if rng.random() < 0.06:
         plan = failing(plan, rng.randrange(len(plan.stages)), "InvalidInput")
     options = QueryOptions(

@@ -9,7 +9,7 @@ import pytest
 from crossdock.planner.plan import StagePlan
 from crossdock.settings import Exchange
 from crossdock.submit import QueryOptions
-from tests.simulation.fragments import SHAPES, plan_of
+from tests.simulation.plans import SHAPES, plan_of
 from tests.simulation.seeds import Outcome, run_seed
 from tests.simulation.weather import Fault, Forecast, Rate, Strike
 from tests.simulation.world import LEASE, Case, Setting

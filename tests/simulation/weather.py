@@ -85,8 +85,8 @@ _STOPS = (Fault.KILL, Fault.KILL_AFTER, Fault.STALL, Fault.STALL_AFTER)
 CALLS: Mapping[str, Sequence[str]] = {
     "worker": (
         "REGISTER_WORKER", "TAKE_OFFER", "MOVE_CURSOR", "CLAIM_TASK", "HEARTBEAT", "COMMIT_TASK",
-        "COMMIT_TASK", "REQUEUE_TASK", "HAND_BACK_TASK", "FAIL_TASK", "LEAVE_WORKER", "OFFER_AGAIN", "put",
-        "put", "part", "fetch", "get", "send", "receive", "delete message", "notify", "run",
+        "COMMIT_TASK", "REQUEUE_TASK", "HAND_BACK_TASK", "FAIL_TASK", "LEAVE_WORKER", "OFFER_AGAIN",
+        "put", "put", "part", "fetch", "get", "send", "receive", "delete message", "notify", "run",
         "QUERY", "BATCH_GET", "GET", "any",
     ),
     "coordinator": (
@@ -199,7 +199,7 @@ def _answers(rng: random.Random) -> Forecast:
 def _objects(rng: random.Random) -> Forecast:
     """Committed objects that go, before some have read them and after others."""
     lost = rng.choice((Rate.OBJECT_LOST, Rate.OBJECT_DAMAGED))
-    return Forecast(rates={lost: 0.3, Rate.SLOW_FRAGMENT: rng.choice((0.0, 0.5))})
+    return Forecast(rates={lost: 0.3, Rate.SLOW_FRAGMENT: rng.choice((0.1, 0.7))})
 
 
 def _messages(rng: random.Random) -> Forecast:

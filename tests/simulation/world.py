@@ -6,25 +6,19 @@ janitor are the product's own, composed as ``crossdock.aws`` composes them.
 
 from __future__ import annotations
 
-import logging
-import random
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import tenacity.nap
 from greenlet import getcurrent
 
 from coordinator_state import schema
 from coordinator_state.dynamodb import DynamoDbStateStore
 from coordinator_state.dynamodb.items import attributes, decode
-from coordinator_state.errors import NotFound, StateError
+from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
 from coordinator_state.records import QueryRecord, QueryStatus, TaskRecord
 from crossdock import cleanup
@@ -34,7 +28,6 @@ from crossdock.aws.janitor import Janitor
 from crossdock.cleanup import Medium
 from crossdock.coordinator import Coordinator, Terms
 from crossdock.coordinator.perform import CONSUMER, PRODUCER
-from crossdock.errors import CrossdockError, PlatformUnavailable
 from crossdock.planner.plan import StagePlan
 from crossdock.platform.aws.control import SqsControl
 from crossdock.platform.aws.launcher import LambdaLauncher
@@ -42,11 +35,11 @@ from crossdock.platform.aws.pool import PoolQueues
 from crossdock.platform.meter import CountingMeter
 from crossdock.platform.ports import Launch
 from crossdock.scheduler import Limits
-from crossdock.settings import Exchange
-from crossdock.shuffle import envelope, layout
+from crossdock.shuffle import layout
 from crossdock.submit import QueryOptions, submit
-from crossdock.worker import Habits, ProcessUnfit, Tools, Worker
+from crossdock.worker import Habits, Tools, Worker
 from tests.simulation.fragments import Row, Runs, SimulatedExecutor, read_section
+from tests.simulation.functions import ControlTwin, FunctionTwin, SimulatedIds
 from tests.simulation.kernel import (
     EPOCH,
     Fiber,
@@ -57,15 +50,7 @@ from tests.simulation.kernel import (
     VirtualClock,
     one_by_one,
 )
-from tests.simulation.media import (
-    Calls,
-    ControlTwin,
-    FunctionTwin,
-    ObjectTwin,
-    QueueTwin,
-    SimulatedIds,
-    table_failure,
-)
+from tests.simulation.media import Calls, ObjectTwin, QueueTwin, table_failure
 from tests.simulation.table import Item, Key, TableTwin
 from tests.simulation.weather import Forecast, Rate, Weather
 
@@ -76,7 +61,7 @@ TURN = 10.0
 REVIVE = 60.0  # between two cheap rounds of the janitor
 GRACE = 300.0
 KEEP_DAYS = 0.5
-_BUILD = "simulation"
+NOT_YET = QueryId("")
 
 
 @dataclass(slots=True)
@@ -87,7 +72,7 @@ class Case:
     options: QueryOptions
     at: float = 0.0  # submitted so many seconds after the start
     cancel_at: float | None = None  # so many seconds after that
-    query_id: QueryId = QueryId("")
+    query_id: QueryId = NOT_YET
     submitted_at: float = 0.0
     visible: bool = False  # the query item was written
     record: QueryRecord | None = None  # as it ended
@@ -145,6 +130,7 @@ class World:
         self.violations: list[str] = []
         self.watchers: list[Callable[[Key, Item | None, Item | None], None]] = []
         self.ended_after = 0.0  # seconds until all was closed
+        self.workers: dict[str, list[Process]] = {}  # processes by worker id
         self.errors: list[tuple[str, BaseException]] = []
         self._attempts: set[tuple[str, int, int, int]] = set()
         self._desks: list[ControlDesk] = []
@@ -201,6 +187,7 @@ class World:
             pulse=FiberPulse(kernel, lambda: self.weather.chance(Rate.HEART_STOPS)),
             pool=InlinePool,
         )
+        self.workers.setdefault(launch.worker_id, []).append(process)
         kernel.note(process.name, f"starts for {launch.query_id} as {launch.worker_id}")
         process.on_end = lambda process: self._worker_ended(process, launch)
         kernel.start(process, lambda: Worker(tools).run(launch), delay=delay)
@@ -363,7 +350,7 @@ class World:
             kernel.run(kernel.now + KEEP_DAYS * 86_400.0 + GRACE)
             done = self._process("janitor")
             kernel.start(done, lambda: self.janitor().run(grace_seconds=GRACE))
-            kernel.run(kernel.now + 120.0, stop=lambda: not done.alive)
+            kernel.run(kernel.now + 120.0, stop=lambda process=done: not process.alive)  # type: ignore[misc]
 
     # -- the table, watched ----------------------------------------------------------------------
     def _around(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
@@ -442,69 +429,3 @@ class World:
 
 def client_of(twin: ControlTwin) -> Any:
     return twin
-
-
-class _VirtualTime:
-    """What ``tenacity`` sleeps by."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-
-    def sleep(self, seconds: float) -> None:
-        self._kernel.pause(seconds)
-
-
-class _Errors(logging.Handler):
-    """Turns that failed are only logged: those of unknown reasons are violations."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(logging.ERROR)
-        self._world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self._world.errors.append((record.name, record.exc_info[1]))
-
-
-#: What a process may die of when the weather is bad.
-EXPECTED = (StateError, PlatformUnavailable, ProcessUnfit)
-
-
-@contextmanager
-def simulated(seed: int, setting: Setting) -> Iterator[World]:
-    """A world whose time is virtual; everything in it is gone afterwards."""
-    state = random.getstate()
-    random.seed(seed)
-    real_time, real_entries = tenacity.nap.time, envelope.MAX_ENTRIES
-    envelope.MAX_ENTRIES = setting.entries
-    logger = logging.getLogger("crossdock")
-    level, propagate = logger.level, logger.propagate
-    shm = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=shm if shm.is_dir() else None))
-    world = World(seed, setting, folder)
-    handler = _Errors(world)
-    logger.addHandler(handler)
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
-    tenacity.nap.time = _VirtualTime(world.kernel)  # type: ignore[assignment]
-    try:
-        yield world
-    finally:
-        world.kernel.close()
-        tenacity.nap.time, envelope.MAX_ENTRIES = real_time, real_entries
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
-        shutil.rmtree(folder, ignore_errors=True)
-        random.setstate(state)
-
-
-def unexpected(errors: Sequence[tuple[str, BaseException]]) -> list[str]:
-    return [
-        f"{who} met {type(error).__name__}: {error}"
-        for who, error in errors
-        if not isinstance(error, EXPECTED)
-    ]
-
-
-__all__ = ["Case", "CrossdockError", "Exchange", "Mapping", "Setting", "World", "simulated"]
