@@ -14,15 +14,19 @@ from crossdock.planner.aggregate_states import state_is_carried
 from crossdock.planner.distribute.context import Context
 from crossdock.planner.distribute.drafts import Placed
 from crossdock.planner.distribute.exchange import (
+    again,
     already_together,
+    close,
     gathered,
     is_single,
+    pending,
     scattered,
     shuffled,
     task_estimate,
 )
 from crossdock.planner.distribute.expressions import is_volatile, output_columns
 from crossdock.planner.distribute.partitioning import Partitioning
+from crossdock.planner.distribute.sets import concatenated
 from crossdock.planner.nodes import (
     Aggregate,
     AggregateCall,
@@ -33,10 +37,13 @@ from crossdock.planner.nodes import (
     FinalAggregate,
     PartialAggregate,
     Project,
+    SetOperation,
 )
 
 #: A product that overflows in one part is infinite, and infinity times another part's zero is NaN.
 _UNSAFE_STATES = frozenset({"product"})
+#: Sets beyond which rows had better be moved once, to one task.
+_MOST_SETS = 16
 #: States of all tasks together that are not worth a shuffle of their own.
 _SMALL_BYTES = 4 * 1024 * 1024
 
@@ -63,6 +70,8 @@ def _aggregated(context: Context, child: Placed, node: Aggregate) -> Placed:
         return _whole(shuffled(context, child, keys), node)
     if _is_one_distinct(node):
         return _over_distinct(context, child, node)
+    if 0 < len(node.sets) <= _MOST_SETS:
+        return _set_by_set(context, child, node)
     return _whole(gathered(context, child, _why_gathered(node)), node)
 
 
@@ -80,8 +89,8 @@ def _keys_in_every_set(node: Aggregate) -> tuple[Expression, ...]:
 def _why_gathered(node: Aggregate) -> str:
     names = sorted({a.name for a in node.aggregates if not _has_state(a)})
     if node.sets and not names:
-        return "repeated grouping sets without a common key"
-    kind = "grouping sets without a common key" if node.sets else "an aggregate without groups"
+        return "many repeated grouping sets without a common key"
+    kind = "many grouping sets without a common key" if node.sets else "an aggregate without groups"
     return f"{kind} of what has no partial form: {', '.join(names)}"
 
 
@@ -185,6 +194,49 @@ def _is_small(context: Context, child: Placed, node: Aggregate) -> bool:
     sent = child.size.rows if groups is None else groups * task_estimate(context, child)
     rows = min(sent, child.size.rows) * max(len(node.sets), 1)
     return rows * _partial_size(child, node).width <= _SMALL_BYTES
+
+
+# -- sets that share no key ------------------------------------------------------------------------
+
+
+def _set_by_set(context: Context, child: Placed, node: Aggregate) -> Placed:
+    """Each grouping set as an aggregate of its own over rows that are computed once."""
+    if not child.is_pending:
+        child = pending(context, close(child))
+    parts = []
+    for place, wanted in enumerate(node.sets):
+        rows = again(context, child) if place else child
+        groups = tuple(node.groups[i] for i in wanted)
+        one = replace(node, child=rows.relation, groups=groups, sets=(), groupings=())
+        parts.append(_widened(_aggregated(context, rows, one), node, wanted))
+    union = SetOperation("UNION", True, tuple(part.relation for part in parts))
+    return concatenated(context, parts, union)
+
+
+def _widened(part: Placed, node: Aggregate, wanted: tuple[int, ...]) -> Placed:
+    """One set's rows with the columns of all: NULL for what it blanks, and its GROUPING values."""
+    types = part.relation.types
+    places = {group: place for place, group in enumerate(wanted)}
+    columns: list[Expression] = [
+        ColumnRef(places[i], group.type)
+        if i in places
+        else Constant(f"CAST(NULL AS {group.type})", group.type)
+        for i, group in enumerate(node.groups)
+    ]
+    columns += [ColumnRef(i, types[i]) for i in range(len(wanted), len(types))]
+    columns += [_grouping(entry, wanted) for entry in node.groupings]
+    return replace(
+        part,
+        relation=Project(part.relation, tuple(columns)),
+        where=part.where.projected(columns),
+        size=cost.projected(part.size, tuple(columns)),
+    )
+
+
+def _grouping(entry: tuple[int, ...], wanted: tuple[int, ...]) -> Constant:
+    """The value of a GROUPING call: a bit for each blanked group, the first one highest."""
+    bits = "".join("0" if group in wanted else "1" for group in entry)
+    return Constant(f"CAST({int(bits or '0', 2)} AS BIGINT)", "BIGINT")
 
 
 # -- DISTINCT without groups -----------------------------------------------------------------------

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from crossdock.planner.distribute.context import Context
-from crossdock.planner.distribute.drafts import Placed, StageDraft, leaves, pending_leaf
-from crossdock.planner.distribute.exchange import close, is_repeatable, pending
-from crossdock.planner.distribute.rebuild import rebuilt
-from crossdock.planner.nodes import Cte, CteRef, Relation
+from crossdock.planner.distribute.drafts import Placed, StageDraft, leaves
+from crossdock.planner.distribute.exchange import again, close, is_repeatable, pending
+from crossdock.planner.nodes import Cte, CteRef
 
 
 def place_cte(context: Context, node: Cte) -> Placed:
@@ -35,16 +32,6 @@ def place_cte_ref(context: Context, node: CteRef) -> Placed:
         case StageDraft():
             return pending(context, entry)
         case Placed():
-            return _again(context, entry) if entry.is_pending else entry
+            return again(context, entry) if entry.is_pending else entry
         case _:
             return context.place(entry)
-
-
-def _again(context: Context, placed: Placed) -> Placed:
-    """The same filters and projections over a new reading of the stage below them."""
-    below = pending(context, context.sheet.pending[pending_leaf(placed.relation).name])
-
-    def change(_: Relation) -> Relation:
-        return below.relation
-
-    return replace(placed, relation=rebuilt(placed.relation, change))

@@ -83,6 +83,16 @@ def pending(context: Context, stage: StageDraft) -> Placed:
     return Placed(leaf, PENDING, stage.placed.size)
 
 
+def again(context: Context, placed: Placed) -> Placed:
+    """The same filters and projections over a new reading of the stage below them."""
+    below = pending(context, context.sheet.pending[pending_leaf(placed.relation).name])
+
+    def change(_: Relation) -> Relation:
+        return below.relation
+
+    return replace(placed, relation=rebuilt(placed.relation, change))
+
+
 def pending_stage(context: Context, placed: Placed) -> StageDraft:
     return context.sheet.pending[pending_leaf(placed.relation).name]
 

@@ -43,7 +43,7 @@ def place_set_operation(context: Context, node: SetOperation) -> Placed:
     if all(is_single(context, part) for part in parts):
         return _combined([gathered(context, part) for part in parts], node, ONE)
     if node.kind == "UNION" and node.all:
-        return _concatenated(context, parts, node)
+        return concatenated(context, parts, node)
     if not _lie_alike(parts):
         keys = output_columns(node.types)
         once = node.kind == "UNION"
@@ -59,7 +59,7 @@ def _once(part: Placed) -> Placed:
     return replace(part, relation=Distinct(part.relation, columns))
 
 
-def _concatenated(context: Context, parts: Sequence[Placed], node: SetOperation) -> Placed:
+def concatenated(context: Context, parts: Sequence[Placed], node: SetOperation) -> Placed:
     """UNION ALL moves nothing: the tasks of one child follow those of the other, or, where both
     are in partitions, each task has its share of both.
     """
