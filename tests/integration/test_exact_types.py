@@ -1,4 +1,4 @@
-"""``cursor.arrow()`` has the schema and values DuckDB gives, of every type, however they got there."""
+"""``cursor.arrow()`` has DuckDB's schema and values, of every type, however they got there."""
 
 from __future__ import annotations
 
