@@ -65,20 +65,23 @@ def set_capacity(parts: tuple[Share, ...]) -> Iterator[SetCapacity]:
 def scale(s: Snapshot, parts: tuple[Share, ...], now: float) -> Iterator[Instruction]:
     """Launch what is missing, never more than pending work; drain the newest beyond what is wanted.
 
-    After a refused launch it waits, longer after each, before it asks for capacity again.
+    After a refused launch it waits, longer after each, before it asks for capacity again. A worker
+    at a task that nobody needs will take no other for a while, so it does not count.
     """
     wanted = sum(p.desired for p in parts)
-    accepting = sum(w.status is WorkerStatus.ACTIVE for w in s.workers)
-    launching = sum(w.status is WorkerStatus.LAUNCHING for w in s.workers)
+    free = [w for w in s.live() if w.worker_id not in s.in_vain]
+    accepting = sum(w.status is WorkerStatus.ACTIVE for w in free)
+    launching = len(free) - accepting
     pending = {p.stage.stage: _claimable(s, p) for p in parts}
-    missing = min(wanted - accepting - launching, sum(pending.values()) - launching)
+    room = s.limits.budget - len(free) - len(s.in_vain)
+    missing = min(wanted - accepting - launching, sum(pending.values()) - launching, room)
     if missing > 0:
         if now >= retry_launch_at(s):
             yield from _launches(parts, pending, missing)
         return
     surplus = accepting + launching - max(wanted, _upcoming(s))
     if surplus > 0:
-        newest = sorted(s.live(), key=lambda w: (w.launched_at, w.worker_id), reverse=True)
+        newest = sorted(free, key=lambda w: (w.launched_at, w.worker_id), reverse=True)
         yield from (DrainWorker(w) for w in newest[:surplus])
 
 

@@ -138,6 +138,17 @@ class Snapshot:
         wanted = tasks[: self.needed(stage)]
         return sum(t.status in (TaskStatus.PENDING, TaskStatus.RUNNING) for t in wanted)
 
+    @cached_property
+    def in_vain(self) -> frozenset[WorkerId]:
+        """Workers at tasks beyond the last row that anybody wants."""
+        return frozenset(
+            task.worker_id
+            for stage in self.active()
+            if stage.prefix_limit
+            for task in self.tasks.get(stage.stage, ())[self.needed(stage) :]
+            if task.status is TaskStatus.RUNNING
+        )
+
     def untouched(self, stage: StageRecord) -> bool:
         """No task of the stage was ever on offer, so all of them are PENDING, read or not."""
         return stage.status is StageStatus.ACTIVE and not (

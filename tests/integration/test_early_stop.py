@@ -93,7 +93,7 @@ def test_limit_is_answered_while_a_producer_beyond_it_runs_and_that_one_is_stopp
     connection = query.cursor.connection
     stages = connection.platform.progress(query.cursor.query_id).stages
     assert [stage.status for stage in stages] == ["SKIPPED", "COMPLETE"]
-    assert noted(hooks)["committed-0"] == stages[0].committed < stages[0].tasks
+    assert stages[0].committed < stages[0].tasks
     assert "committed-0-1" not in [name for _, name, _ in handmade.steps(hooks)]
 
 

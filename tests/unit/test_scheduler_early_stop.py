@@ -11,6 +11,7 @@ from crossdock.scheduler import Limits, Snapshot
 from crossdock.scheduler.instructions import (
     ActivateStage,
     CompleteStage,
+    DrainWorker,
     FinishQuery,
     LaunchWorkers,
     OfferAgain,
@@ -189,3 +190,17 @@ def test_lost_object_of_a_stage_that_was_stopped_starts_it_and_what_was_skipped_
     assert decided(state, ResetStages) == [
         ResetStages(StageId(1), 0, (StageId(0), StageId(1), StageId(2)))
     ]
+
+
+def test_worker_at_a_task_that_nobody_needs_is_not_counted_on() -> None:
+    """w1 is at task 1 in vain: w0 must not be drained as one too many, and nothing is launched."""
+    tasks = {0: [made(0, LIMIT), task(0, 1, "R"), task(0, 2, "."), task(0, 3, ".")], 1: "."}
+    stages = [scan(4), stage(1, 1, 0, admitted=0, cursor=0)]
+    for count, launched in ((2, []), (1, [LaunchWorkers(1, StageId(1))])):
+        on = workers(2)[2 - count :]  # the busy one is w1
+        state = snapshot(stages, tasks, on=on, limits=Limits(budget=2))
+        assert decided(state, DrainWorker) == []
+        assert decided(state, LaunchWorkers) == launched
+    busy = {0: [made(0, LIMIT), task(0, 1, "R"), task(0, 2, "R", worker_id="w0")], 1: "."}
+    full = snapshot([scan(3), stages[1]], busy, on=workers(2), limits=Limits(budget=2))
+    assert decided(full, DrainWorker, LaunchWorkers) == []
