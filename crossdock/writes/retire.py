@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from coordinator_state.errors import NotFound, TableMoved
@@ -11,6 +13,8 @@ from crossdock.cleanup import Medium
 from crossdock.errors import ObjectNotFound
 from crossdock.shuffle import layout
 from crossdock.tables import TableManifest
+
+_log = logging.getLogger(__name__)
 
 #: A replaced or dropped table's files stay so long: no query that was planned before runs longer.
 KEEP_SECONDS = 86_400.0
@@ -31,7 +35,11 @@ def sweep_tables(medium: Medium, *, now: float, older_than: float) -> int:
     listed = [key for key in listed if layout.query_of_key(key) in idle]
     if not listed:
         return 0
-    live = _live(medium)
+    try:
+        live = _live(medium)
+    except ObjectNotFound as error:
+        _log.error("a table is damaged, so no table's files are removed: %s", error)
+        return 0
     dead = [key for key in listed if key not in live]
     medium.objects.delete(dead)
     return len(dead)

@@ -406,6 +406,14 @@ def test_options_that_cannot_be_met_are_refused_before_anything_runs(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_target_below_a_file_is_refused_before_anything_runs(
+    connection: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SqlError, match="file is a file"):
+        connection.execute(f"COPY n TO '{tmp_path}/file/out' (FORMAT parquet)")
+
+
 def test_copy_from_says_what_to_do(connection: Connection) -> None:
     with pytest.raises(SqlError, match="INSERT INTO table SELECT"):
         connection.execute("COPY n FROM 'x.csv'")

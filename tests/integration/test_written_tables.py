@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,6 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 
 def sweep(connection: Connection, *, after: float) -> int:
     """A round of a janitor whose clock is ``after`` seconds ahead."""
-    import time
-
     parts = open_parts(Home(connection.home), CountingMeter())
     try:
         now = time.time() + after
@@ -64,6 +63,19 @@ def test_a_replaced_table_s_files_stay_for_a_day(connection: Connection) -> None
     assert data(connection) == before
     assert sweep(connection, after=KEEP_SECONDS + LATER) == 2
     assert connection.execute("FROM a").fetchall() == [(2,)]
+
+
+def test_while_a_table_is_damaged_nothing_is_removed(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(connection, "CREATE TABLE a AS SELECT 1 AS x", "CREATE TABLE b AS SELECT 2 AS x")
+    run(connection, "INSERT INTO b VALUES (3)")
+    for manifest in (connection.home / "objects" / "data").rglob("manifest-*"):
+        manifest.unlink()
+    before = data(connection)
+    assert sweep(connection, after=LATER) == 0
+    assert "a table is damaged" in caplog.text
+    assert data(connection) == before
 
 
 def test_a_dropped_table_leaves_nothing_after_a_day(connection: Connection) -> None:

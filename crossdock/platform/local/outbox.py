@@ -67,6 +67,7 @@ class FolderOutbox:
         with _translated(path):
             if path.is_file():
                 return [""]
+            _require_writable(path)
             return sorted(
                 each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_file()
             )
@@ -81,6 +82,15 @@ class FolderOutbox:
 
 def _final(target: str, name: str) -> Path:
     return Path(target, name) if name else Path(target)
+
+
+def _require_writable(path: Path) -> None:
+    """Tell at planning what would else fail at the commit."""
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise PlatformError(f"{there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PlatformDenied(f"no permission to write {there}")
 
 
 def _same(staged: Path, final: Path) -> bool:
