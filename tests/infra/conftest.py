@@ -79,10 +79,14 @@ def synth(stub_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Synth:
     return run
 
 
+#: Default settings, data of two buckets, a Glue database.
+USUAL = {"data": ("warehouse/sales/", "lake"), "glue_database": "shop"}
+
+
 @pytest.fixture(scope="session")
 def assembly(synth: Synth) -> Assembly:
-    """Default settings, data of two buckets, a Glue database; every check on."""
-    return synth(checks=True, data=("warehouse/sales/", "lake"), glue_database="shop")
+    """The usual settings; every check on."""
+    return synth(checks=True, **USUAL)
 
 
 @pytest.fixture(scope="session")

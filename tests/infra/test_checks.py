@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.conftest import ROOT, Assembly
+from tests.infra.conftest import ROOT, USUAL, Assembly
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -59,7 +59,7 @@ def test_cfn_lint_finds_nothing(which: str, request: pytest.FixtureRequest) -> N
 
 
 def test_templates_are_the_same_every_time(assembly: Assembly, synth: object) -> None:
-    again = synth(data=("warehouse/sales/", "lake"))  # type: ignore[operator]
+    again = synth(**USUAL)  # type: ignore[operator]
     assert again.templates == assembly.templates
 
 
