@@ -67,6 +67,7 @@ class Yard:
     observer: Callable[[str, TaskRecord], None] = lambda step, task: None
     habits: Habits = field(default_factory=lambda: Habits(beat_seconds=0.1, idle_seconds=0.5))
     deliveries: int = 1  # of each launch, at once
+    skew: float = 0.2  # seconds granted beyond leases and lives
 
     def __post_init__(self) -> None:
         self.home = Home(self.folder / "home")
@@ -81,7 +82,7 @@ class Yard:
             control=LocalControl(),
             clock=SystemClock(),
             ids=RandomIds(),
-            limits=Limits(budget=self.workers, skew=0.2),
+            limits=Limits(budget=self.workers, skew=self.skew),
             terms=Terms(launch_seconds=10.0, life_seconds=60.0),
         )
 

@@ -139,6 +139,34 @@ def three_stages(files: Sequence[FileSlice], *, partitions: int = 2) -> StagePla
     )
 
 
+def five_stages(files: Sequence[FileSlice], *, partitions: int = 2) -> StagePlan:
+    """scan -> sum by key, three times over -> gathered and sorted."""
+    sums = tuple(
+        Stage(
+            stage=number,
+            fragment=SUM.format(f"in_{number - 1}"),
+            columns=KV,
+            tasks=partitions,
+            exchanges=(ExchangeInput(name=f"in_{number - 1}", edge=number - 1),),
+            outputs=(number,),
+            label="sum",
+        )
+        for number in (1, 2, 3)
+    )
+    last = Stage(
+        stage=4,
+        fragment="SELECT c0, c1 FROM in_3 ORDER BY c0",
+        columns=KV,
+        tasks=1,
+        exchanges=(ExchangeInput(name="in_3", edge=3),),
+        label="sort",
+    )
+    edges = [_edge(number, number, ShuffleMode.HASH, partitions) for number in range(3)]
+    return _plan(
+        (_producer(files, SCAN), *sums, last), (*edges, _edge(3, 3, ShuffleMode.GATHER, 1))
+    )
+
+
 def limited(files: Sequence[FileSlice], limit: int) -> StagePlan:
     """scan, of which ``limit`` rows are enough -> gathered -> summed by key."""
     scan = _producer(files, f"{SCAN} LIMIT {limit}")

@@ -23,7 +23,14 @@ from crossdock.platform.ports import Message
 from crossdock.settings import Exchange
 from crossdock.worker import Habits
 from tests.faulty import Fault, Yard
-from tests.integration.handmade import SCAN, expected, three_stages, two_stages, write_files
+from tests.integration.handmade import (
+    SCAN,
+    expected,
+    five_stages,
+    three_stages,
+    two_stages,
+    write_files,
+)
 
 FILES = 3
 QUEUES_ONLY = Habits(beat_seconds=0.1, idle_seconds=0.5, input_patience=30.0)
@@ -407,6 +414,94 @@ def test_c24_producer_that_places_rows_by_chance_is_all_of_one_attempt(
     assert [sum(column) for column in zip(*rows, strict=True)] == [FILES * 100, FILES * 100]
     assert ("committed", 1, 0, 1) in made.steps
     assert [s for s in made.steps if s[:3] == ("committed", 1, 0) and s[3] > 1]
+
+
+# -- slots and time --------------------------------------------------------------------------------
+@pytest.mark.parametrize("exchange", [Exchange.S3QS, Exchange.BATCH])
+@pytest.mark.parametrize("budget", [1, 2, 3])
+def test_c27_five_stages_end_with_any_number_of_workers(
+    yard: Callable[..., Yard], tmp_path: Path, budget: int, exchange: Exchange
+) -> None:
+    made = yard(workers=budget)
+    record = made.run(five_stages(write_files(tmp_path, FILES), partitions=3), exchange=exchange)
+    assert_right(made, record)
+    assert attempts(made, record) == [FILES, 3, 3, 3, 1]
+
+
+def test_worker_whose_time_is_nearly_up_hands_its_task_back(
+    yard: Callable[..., Yard], plan: StagePlan
+) -> None:
+    """The first worker spends its time on task 0: task 1 gets no whole life, burns no failure."""
+
+    def slow(step: str, task: TaskRecord) -> None:
+        if (step, int(task.stage), task.attempt) == ("ran", 0, 1) and task.index < 2:
+            time.sleep(1.2 if task.index == 0 else 3.0)
+
+    habits = Habits(life_seconds=3.0, reserve_seconds=0.5, beat_seconds=0.1, idle_seconds=0.5)
+    made = yard(observer=slow, habits=habits, workers=1, skew=30.0)
+    record = made.run(plan, lease_seconds=30.0)
+    assert_right(made, record)
+    scan = made.figures(record).stages[0]
+    assert (scan.attempts, scan.handbacks, scan.failures) == (FILES + 1, 1, 0)
+
+
+def test_task_that_had_a_whole_life_counts_as_a_failure_and_names_the_setting(
+    yard: Callable[..., Yard], plan: StagePlan
+) -> None:
+    def slow(step: str, task: TaskRecord) -> None:
+        if (step, task.stage, task.index) == ("ran", 0, 1):
+            time.sleep(1.2)
+
+    habits = Habits(life_seconds=1.0, reserve_seconds=0.1, beat_seconds=0.1, idle_seconds=0.1)
+    made = yard(observer=slow, habits=habits, workers=3, skew=30.0)
+    record = made.run(plan, max_attempts=2)
+    assert record.error is not None
+    assert (record.status, record.error.kind) == (QueryStatus.FAILED, "TimeLimit")
+    assert "within a worker's life of 1 s; raise partitions" in record.error.message
+    assert made.leftovers(record) == []
+
+
+def test_file_deleted_while_the_query_runs_is_named(
+    yard: Callable[..., Yard], plan: StagePlan, tmp_path: Path
+) -> None:
+    victim = tmp_path / "part-1.parquet"
+
+    def delete(step: str, task: TaskRecord) -> None:
+        if (step, int(task.stage)) == ("claimed", 0):
+            victim.unlink(missing_ok=True)
+
+    made = yard(observer=delete)
+    record = made.run(plan)
+    assert record.error is not None
+    assert (record.status, record.error.kind) == (QueryStatus.FAILED, "TableMissing")
+    assert record.error.subject == str(victim)
+    assert [s for s in made.steps if s[:3] == ("claimed", 0, 1)] == [("claimed", 0, 1, 1)]
+    assert made.leftovers(record) == []
+
+
+def test_cancel_interrupts_a_running_fragment_within_a_heartbeat(
+    yard: Callable[..., Yard], tmp_path: Path
+) -> None:
+    """Minutes of work: every pair of pairs is looked at, none is counted."""
+    endless = (
+        "SELECT c0, CAST(count(*) AS BIGINT) AS c1 FROM (SELECT a.c0 FROM {0} a, {0} b, {0} c,"
+        " {0} d WHERE hash(a.c1, b.c1, c.c1, d.c1) = 1) GROUP BY c0"
+    )
+    ends: list[float] = []
+
+    def cancel(step: str, task: TaskRecord) -> None:
+        if (step, int(task.stage), task.index) == ("collected", 1, 0):
+            timer = threading.Timer(0.3, made.coordinator.cancel, args=(task.query_id,))
+            timer.start()
+
+    made = yard(observer=cancel)
+    plan = two_stages(write_files(tmp_path, FILES), total=endless)
+    record = made.run(plan)
+    ends.append(time.time())
+    assert record.status is QueryStatus.CANCELLED
+    assert record.ended_at is not None
+    assert ends[0] - record.ended_at < 10.0  # a beat is 0.1 s; the fragment would take minutes
+    assert made.leftovers(record) == []
 
 
 # -- cancel ----------------------------------------------------------------------------------------
