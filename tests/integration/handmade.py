@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -205,13 +206,19 @@ HOOKS = "HOOK_FOLDER"
 
 
 def hook(step: str, task: TaskRecord) -> None:
-    """Note the step; while a file ``hold-<step>-<stage>-<index>`` exists, stay in it."""
+    """Note the step; while a file ``hold-<step>-<stage>-<index>`` exists, stay in it.
+
+    Where a file ``die-<step>-<stage>-<index>`` is: beat there, then ``kill -9`` oneself.
+    """
     folder = Path(os.environ[HOOKS])
     name = f"{step}-{task.stage}-{task.index}"
     with (folder / "steps").open("a") as log:
         log.write(f"{os.getpid()} {name} {task.attempt}\n")
     while (folder / f"hold-{name}").exists():
         time.sleep(0.005)
+    if (folder / f"die-{name}").exists():
+        time.sleep(1.2)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def steps(folder: Path) -> list[tuple[int, str, int]]:

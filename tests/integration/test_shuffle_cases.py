@@ -504,6 +504,28 @@ def test_cancel_interrupts_a_running_fragment_within_a_heartbeat(
     assert made.leftovers(record) == []
 
 
+def test_d05_tasks_of_one_process_leave_its_disk_to_the_next(
+    yard: Callable[..., Yard], tmp_path: Path
+) -> None:
+    """Twenty tasks, one of which fails half way: each finds its folder empty."""
+    found: list[list[str]] = []
+
+    def look(step: str, task: TaskRecord) -> None:
+        if step == "claimed":
+            files = [path for path in made.home.scratch.rglob("*") if path.is_file()]
+            found.append([path.name for path in files if "duckdb" not in path.name])
+        if (step, task.stage, task.index, task.attempt) == ("written", 0, 10, 1):
+            raise ZeroDivisionError("half way")
+
+    made = yard(observer=look, workers=1)
+    record = made.run(two_stages(write_files(tmp_path, 20)))
+    assert sorted(made.rows(record)) == expected(20)
+    assert len(found) == 20 + 1 + 2
+    assert [files for files in found if files] == []
+    assert made.unfit == ["an attempt ended by Internal"]  # that process is not used again
+    assert made.leftovers(record) == []
+
+
 # -- cancel ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("step", ["claimed", "committing", "committed"])
 def test_c30_cancel_around_the_last_commit_has_one_end(

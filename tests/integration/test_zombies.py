@@ -6,6 +6,7 @@ Real processes: SIGSTOP, then SIGCONT. Hooks hold a worker in a step until it is
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -150,3 +151,20 @@ def test_process_that_does_not_stop_after_the_end_is_ended(
     assert not psutil.pid_exists(query.pid)
     assert platform.store.get_query(query.query_id).closed
     assert query.objects() == ["1/0-1", "1/1-1"]
+
+
+def test_d04_task_whose_process_is_killed_each_time_fails_in_words_after_its_attempts(
+    platform_of: Callable[[int], LocalPlatform], tmp_path: Path, hooks: Path
+) -> None:
+    """As the kernel does when memory is out: nobody says goodbye."""
+    platform = platform_of(2)
+    (hooks / "die-ran-0-1").touch()
+    files = handmade.write_files(tmp_path, FILES)
+    record = platform.wait(platform.submit(two_stages(files)))
+    assert record.error is not None
+    assert (record.status, record.error.kind) == (QueryStatus.FAILED, "OutOfMemory")
+    assert "stage 0, task 1 failed 4 times, as often as max_attempts allows" in record.error.message
+    assert re.search(r"last seen at \d+ MiB\); raise worker_memory", record.error.message)
+    assert [a for _, name, a in steps(hooks) if name == "ran-0-1"] == [1, 2, 3, 4]
+    platform.settle(record.query_id)
+    assert platform.store.get_query(record.query_id).closed
