@@ -1,7 +1,7 @@
 """After many queries that ended at random, and one ``crossdock gc``, nothing is left.
 
-Clients run queries that succeed, fail and are cancelled, from a seed; each client and its workers are
-then ended by ``kill -9`` at a moment of their own. ``--random-ends N`` runs more queries.
+Clients run queries that succeed, fail and are cancelled, from a seed; each client and its workers
+are then ended by ``kill -9`` at a moment of their own. ``--random-ends N`` runs more queries.
 """
 
 from __future__ import annotations
