@@ -20,7 +20,7 @@ T = TypeVar("T")
 #: Virtual time begins here, in seconds since the epoch.
 EPOCH = 1_790_000_000.0
 #: Resumptions after which a seed is taken for a livelock.
-MAX_STEPS = 60_000
+MAX_STEPS = 40_000
 _TRACE_KEPT = 60_000
 
 

@@ -145,6 +145,7 @@ class QueueTwin:
         self._visibility = visibility
         self._queues: dict[str, _Queue] = {}
         self._receipts = count()
+        self.on_send: Callable[[bytes], None] = lambda body: None
 
     def create(self, *names: str) -> None:
         for name in names:
@@ -203,6 +204,8 @@ class QueueTwin:
                 late = weather.uniform(0.5, 20) if weather.chance(Rate.DELAY_MESSAGE) else 0.0
                 queue.messages.append(_Held(body, now + late))
         self._calls.bodies += bodies
+        for body in bodies:
+            self.on_send(body)
         if weather.chance(Rate.STRAY_MESSAGE):
             queue.messages.append(_Held(self._calls.stray(), now))
         for fiber in queue.waiting:

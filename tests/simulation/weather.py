@@ -74,6 +74,19 @@ _UNBOUNDED = frozenset(
     }
 )
 
+#: Faults of the shuffle's queues alone.
+MESSAGES = frozenset(
+    {
+        Rate.LOSE_MESSAGE,
+        Rate.REPEAT_MESSAGE,
+        Rate.DELAY_MESSAGE,
+        Rate.STRAY_MESSAGE,
+        Rate.EMPTY_RECEIVE,
+        Rate.MESSAGE_STAYS,
+        Rate.SHORT_VISIBILITY,
+    }
+)
+
 _STATE = tuple(Fault)
 _OBJECT = (
     Fault.KILL, Fault.KILL_AFTER, Fault.KILL_GHOST, Fault.STALL, Fault.STALL_AFTER, Fault.ERROR,
@@ -204,11 +217,9 @@ def _objects(rng: random.Random) -> Forecast:
 
 def _messages(rng: random.Random) -> Forecast:
     """Messages that are lost, late, repeated, not to be deleted."""
-    kinds = (
-        Rate.LOSE_MESSAGE, Rate.REPEAT_MESSAGE, Rate.DELAY_MESSAGE, Rate.STRAY_MESSAGE,
-        Rate.EMPTY_RECEIVE, Rate.MESSAGE_STAYS, Rate.SHORT_VISIBILITY,
-    )  # fmt: skip
-    return Forecast(rates={k: rng.choice((0.3, 0.6, 1.0)) for k in rng.sample(kinds, 2)})
+    if rng.random() < 0.3:  # some never stop coming, others never come
+        return Forecast(rates={Rate.MESSAGE_STAYS: 1.0, Rate.LOSE_MESSAGE: 0.5})
+    return Forecast(rates={k: rng.choice((0.3, 0.6, 1.0)) for k in rng.sample(sorted(MESSAGES), 2)})
 
 
 def _turns(rng: random.Random) -> Forecast:

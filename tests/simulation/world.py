@@ -35,7 +35,7 @@ from crossdock.platform.aws.pool import PoolQueues
 from crossdock.platform.meter import CountingMeter
 from crossdock.platform.ports import Launch
 from crossdock.scheduler import Limits
-from crossdock.shuffle import layout
+from crossdock.shuffle import envelope, layout
 from crossdock.submit import QueryOptions, submit
 from crossdock.worker import Habits, Tools, Worker
 from tests.simulation.fragments import Row, Runs, SimulatedExecutor, read_section
@@ -120,6 +120,7 @@ class World:
         self.pool = tuple(f"pool-{n}" for n in range(setting.pool))
         for name in self.pool:
             self.pooled.make(name)
+        self.pooled.on_send = self.made.on_send = self._sent
         self.objects = ObjectTwin(self.calls)
         self.objects.on_put = self._put
         self.functions = FunctionTwin(
@@ -333,6 +334,9 @@ class World:
         return last + 120.0 + janitor + (LIFE + LAUNCH) * weather.faults + 2 * weather.stalled
 
     def _settled(self) -> bool:
+        if self.mail.alarms > len(self.cases) * (4 * (self.kernel.now - EPOCH) + 40):
+            self.violations.append(f"cost: {self.mail.alarms} alarms")
+            return True
         if self.mail.letters and not all(case.closed_at for case in self.cases if case.visible):
             return False
         return all(case.closed_at or self._hopeless(case) for case in self.cases)
@@ -389,6 +393,16 @@ class World:
         left = self.traces_of(case.query_id)
         if left:
             self.violations.append(f"left when {case.query_id} was closed: {left}")
+
+    def _sent(self, body: bytes) -> None:
+        """Nothing is announced before it counts."""
+        letter = envelope.decode_envelope(body)
+        assert letter is not None
+        partition = schema.task_partition(letter.query, letter.stage, letter.index)
+        task = self.table.items.get((partition, schema.task_sort(letter.index)))
+        running = {"status": {"S": "RUNNING"}, "attempt": {"N": str(letter.attempt)}}
+        if task is not None and running == {name: task[name] for name in running}:
+            self.violations.append(f"{letter.producer} was announced before it was committed")
 
     def _put(self, key: str) -> None:
         case = self._by_id.get(layout.query_of_key(key))
