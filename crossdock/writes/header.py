@@ -119,9 +119,9 @@ def _create(reader: TokenReader) -> CreateTable | DeclareTable | None:
 class _Query:
     """The rest of a statement, from its query on."""
 
-    def __init__(self, reader: TokenReader, *, first: int | None = None) -> None:
+    def __init__(self, reader: TokenReader) -> None:
         self._reader = reader
-        self._first = reader.start if first is None else first
+        self._first = reader.start
         self.outside = list(reader.outside(";"))
         self._last = end_of(self.outside[-1]) if self.outside else self._first
         self._before: tuple[tuple[int, int], ...] = ()
