@@ -416,7 +416,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation("counted end", _counted_end, seed=1),
         Mutation("an empty poll means nothing", _empty_poll, seed=1),
         Mutation("healing", _healing, seed=1),
-        Mutation("healing by progress", _healing_by_progress),
+        Mutation("healing by progress", _healing_by_progress, seed=1),
         Mutation("publish after commit", _publish_after_commit, seed=5),
         Mutation("sealed task list", _sealed_list),
         Mutation("turn lease", _turn_lease, seed=4),
