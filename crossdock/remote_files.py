@@ -17,6 +17,8 @@ SCHEME = "s3://"
 #: Read at first from a file's end: most footers are shorter.
 _TAIL_BYTES = 64 * 1024
 _MAGIC = b"PAR1"
+#: At the end of a Parquet file whose footer is encrypted.
+ENCRYPTED_MAGIC = b"PARE"
 #: Length of the footer (4 bytes) and the magic after it.
 _END_BYTES = 8
 
@@ -67,6 +69,8 @@ def read_tail(files: RemoteFiles, file: RemoteFile) -> bytes:
     Raises ``TableError`` for anything but a Parquet file, and as ``RemoteFiles.read``.
     """
     tail = files.read(file, Range(max(0, file.size - _TAIL_BYTES), file.size))
+    if tail.endswith(ENCRYPTED_MAGIC):
+        raise TableError(f"{file.url} is encrypted; only plain Parquet files are read")
     if len(tail) < _END_BYTES or not tail.endswith(_MAGIC):
         raise TableError(f"{file.url} is not a readable Parquet file: no magic bytes at its end")
     length = int.from_bytes(tail[-_END_BYTES:-4], "little") + _END_BYTES

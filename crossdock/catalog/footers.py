@@ -73,6 +73,10 @@ def read_footer(file: FoundFile, remote: RemoteFiles | None = None) -> Footer:
         raise TableError(f"{file.path} is being written again; name it once it rests") from error
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0].rstrip(".")
+        if "encrypted" in reason:
+            raise TableError(
+                f"{file.path} is encrypted; only plain Parquet files are read"
+            ) from error
         raise TableError(f"{file.path} is not a readable Parquet file: {reason}") from error
     return Footer(_file_meta(file, metadata), _schema_text(metadata.schema))
 

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from crossdock.catalog import Catalog
 from crossdock.errors import TableError
+from tests.remote_folder import FolderFiles
 
 
 def write(path: Path, **columns: list[object]) -> Path:
@@ -101,6 +103,20 @@ def test_a_corrupt_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bad.parquet").write_bytes(content)
     with pytest.raises(TableError, match=r"bad\.parquet is not a readable Parquet file"):
         Catalog().add("t", tmp_path)
+
+
+def test_an_encrypted_file_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "bucket").mkdir()
+    path = tmp_path / "bucket" / "secret.parquet"
+    with duckdb.connect() as duck:
+        duck.execute("SET force_mbedtls_unsafe = 'true'")
+        duck.execute("PRAGMA add_parquet_key('key', '0123456789112345')")
+        options = "FORMAT parquet, ENCRYPTION_CONFIG {footer_key: 'key'}"
+        duck.execute(f"COPY (SELECT 1 AS k) TO '{path}' ({options})")
+    with pytest.raises(TableError, match=r"secret\.parquet is encrypted"):
+        Catalog().read("t", [str(path)])
+    with pytest.raises(TableError, match=r"s3://bucket/secret\.parquet is encrypted"):
+        Catalog(remote=FolderFiles(tmp_path)).read("t", ["s3://bucket/secret.parquet"])
 
 
 def test_a_cut_off_file_is_named(tmp_path: Path) -> None:
