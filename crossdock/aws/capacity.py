@@ -9,6 +9,7 @@ from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
 from coordinator_state.records import WorkerRecord
 from coordinator_state.store import StateStore
+from crossdock.coordinator import CROWDED_SECONDS
 from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Clock, Launch, Launcher
 from crossdock.scheduler.snapshot import OFF
@@ -16,6 +17,8 @@ from crossdock.scheduler.snapshot import OFF
 #: Queries that wait for workers ask often; what is left is counted no more often than this, in
 #: seconds. Each count reads the workers of every open query.
 COUNT_SECONDS = 1.0
+#: All open queries together ask for room once in so many seconds, if each asks rarely enough.
+ASK_SECONDS = 0.25
 
 
 class BudgetedLauncher:
@@ -44,6 +47,7 @@ class BudgetedLauncher:
         self._lock = threading.Lock()
         self._counted_at = -COUNT_SECONDS
         self._left = budget
+        self._open = 0  # queries, when it was last counted
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
         own = {QueryId(launch.query_id) for launch in launches}
@@ -59,9 +63,16 @@ class BudgetedLauncher:
         with self._lock:
             now = self._clock.now()
             if now >= self._counted_at + COUNT_SECONDS:
-                living = self._living(self._store.open_queries())
+                queries = self._store.open_queries()
+                living = self._living(queries)
                 self._counted_at, self._left = now, self._budget - len(living)
+                self._open = len(queries)
             return max(0, self._left)
+
+    def patience(self) -> float:
+        """Seconds until a query that found no room should ask again."""
+        with self._lock:
+            return max(CROWDED_SECONDS, ASK_SECONDS * self._open)
 
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
         return self._launcher.gone(worker_ids)

@@ -182,5 +182,6 @@ def control_desk(deployment: Deployment) -> ControlDesk:
         meter=deployment.meter,
         turn_seconds=TURN_SECONDS,
         room=launcher.room,
+        patience=launcher.patience,
     )
     return ControlDesk(coordinator)

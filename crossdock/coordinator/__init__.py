@@ -74,10 +74,12 @@ class Coordinator:
         meter: Meter | None = None,
         turn_seconds: float = 10.0,
         room: Callable[[], int] | None = None,
+        patience: Callable[[], float] = lambda: CROWDED_SECONDS,
     ) -> None:
         """``limits.budget`` is for queries that name none; ``turn_seconds`` is a turn's lease.
 
-        ``room`` says how many launches all queries together have left; None: enough.
+        ``room`` says how many launches all queries together have left; None: enough. ``patience``:
+        seconds until a query that found none asks again.
         """
         self._medium = medium
         self._store = medium.store
@@ -88,6 +90,7 @@ class Coordinator:
         self._limits = limits
         self._meter = meter
         self._turn_seconds = turn_seconds
+        self._patience = patience
         # What the query's item does not count yet: requests made after a turn's last write.
         self._unsaved: dict[QueryId, Counter[str]] = {}
         self._performer = Performer(
@@ -270,7 +273,7 @@ class Coordinator:
             if outcome is Outcome.LATER:
                 delay = min(delay, LATER_SECONDS)
             elif outcome is Outcome.CROWDED:
-                delay = min(delay, CROWDED_SECONDS)
+                delay = min(delay, self._patience())
             elif outcome is Outcome.MOVED:
                 overall = outcome
         return overall, delay

@@ -9,7 +9,7 @@ from infra.constructs.queues import ControlQueue, DeadLetters, QueuePool
 from infra.settings import Settings
 
 #: Seconds a coordinator turn may take; the control queue's visibility follows from it.
-COORDINATOR_SECONDS = 60
+COORDINATOR_SECONDS = 120
 
 
 class QueuesStack(Stack):

@@ -119,6 +119,7 @@ def test_four_functions_work_at_once_and_cancel_ends_them(
     document = ended(deployment, query_id)
     assert (document["status"], document["error"]["kind"]) == ("CANCELLED", "Cancelled")
     assert deployment.request("GET", f"/v1/queries/{query_id}/results").status == 409
+    settled(deployment)  # closed: all its workers have stopped, long before their lives' end
 
 
 def test_pages_and_files_hold_every_row_in_order(

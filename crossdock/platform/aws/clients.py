@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Longer than the longest poll of a queue (20 s).
 _READ_SECONDS = 25
 #: Longer than any function that is invoked and waited for.
-_ANSWER_SECONDS = 65
+_ANSWER_SECONDS = 125
 
 
 def client_config(*, attempts: int = 6, read_seconds: int = _READ_SECONDS) -> Config:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_state.ids import QueryId, WorkerId
+from coordinator_state.ids import QueryId, StageId, WorkerId
 from coordinator_state.records import QueryRecord, StageRecord, WorkerRecord
 from coordinator_state.sqlite import SqliteStateStore
-from crossdock.aws.capacity import BudgetedLauncher
+from crossdock.aws.capacity import ASK_SECONDS, BudgetedLauncher
+from crossdock.coordinator import CROWDED_SECONDS
 from crossdock.platform.clock import SystemClock
 from crossdock.platform.ports import Launch
 
@@ -111,3 +112,16 @@ def test_room_is_what_the_living_of_all_queries_leave(store: SqliteStateStore) -
     launcher.launch(workers(store, "b", "v1", at=11))
     assert launcher.room() == 0
     assert budgeted(store, 2)[0].room() == 0
+
+
+def test_the_more_queries_are_open_the_more_rarely_each_asks(store: SqliteStateStore) -> None:
+    launcher, _ = budgeted(store, 1)
+    launcher.room()
+    assert launcher.patience() == CROWDED_SECONDS
+    for number in range(40):
+        name = QueryId(f"q{number}")
+        query = QueryRecord(query_id=name, created_at=1.0)
+        store.create_query(query, [StageRecord(query_id=name, stage=StageId(0))])
+    crowded, _ = budgeted(store, 1)
+    crowded.room()
+    assert crowded.patience() == 42 * ASK_SECONDS > CROWDED_SECONDS
