@@ -405,22 +405,25 @@ MUTATIONS: Mapping[str, Mutation] = {
     m.rule: m
     for m in (
         Mutation("nonce", _nonce, seed=38),
-        Mutation("attempt fence, with nonce", _fence, seed=479),
+        Mutation("attempt fence, with nonce", _fence, seed=535),
         Mutation("object key names the attempt", _object_key),
-        Mutation("deciding by the returned item", _returned_item, seed=746),
+        Mutation("deciding by the returned item", _returned_item, seed=845),
         Mutation(
-            "binding, with the check at completion and the fence of a rerun", _binding, seed=393
+            "binding, with the check at completion and the fence of a rerun",
+            _binding,
+            seed=393,
+            finds="runs",
         ),
         Mutation("generation, with the check at completion", _generation, seed=584),
-        Mutation("de-duplication, with file names by sequence", _deduplication, seed=71),
+        Mutation("de-duplication, with file names by sequence", _deduplication, seed=1),
         Mutation("counted end", _counted_end, seed=1),
         Mutation("an empty poll means nothing", _empty_poll, seed=1),
         Mutation("healing", _healing, seed=1),
         Mutation("healing by progress", _healing_by_progress, seed=1),
         Mutation("publish after commit", _publish_after_commit, seed=5),
-        Mutation("sealed task list", _sealed_list),
+        Mutation("sealed task list", _sealed_list, seed=12),
         Mutation("turn lease", _turn_lease, seed=4),
-        Mutation("wake", _wake, seed=384),
+        Mutation("wake", _wake, seed=1505),
         Mutation("tick numbers", _tick_numbers, seed=4),
         Mutation("launching records, with the budget's list", _launching_records, seed=68),
         Mutation(
@@ -438,7 +441,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation(
             "bounded handback, with not offered", _bounded_handback, seed=13, finds="handed back"
         ),
-        Mutation("heartbeat by the coordinator's clock", _coordinators_clock),
+        Mutation("heartbeat by the coordinator's clock", _coordinators_clock, seed=1535),
         Mutation("a launch tells the time", _launch_tells_the_time, seed=6),
         Mutation("two ends", _two_ends, seed=224),
         Mutation("ledger before make", _ledger_first, seed=3),
