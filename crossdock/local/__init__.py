@@ -113,6 +113,7 @@ class LocalPlatform:
         self._lock = threading.Lock()
         self._ending = threading.Lock()  # ends of own queries are whole before the store closes
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-query")
+        self._closed = False
         self._recorder = ThreadPoolExecutor(1, thread_name_prefix="record-query")
         self._whole(lambda: None)  # starts its thread: Ctrl-C could cut that in two as well
         self._processes = self._make_processes(home, observer)
@@ -153,7 +154,14 @@ class LocalPlatform:
         self._processes.prewarm(self.settings.worker_count)
 
     def close(self) -> None:
-        """Cancel what still runs, end the workers, close every query of this process."""
+        """Cancel what still runs, end the workers, close every query of this process.
+
+        Closing again is no error.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
         self._whole(lambda: None)  # a query that was being made when Ctrl-C came is known now
         with self._lock:
             still_open, own = tuple(self._open), tuple(self._own)
