@@ -121,8 +121,8 @@ class Catalog:
         Raises:
             TableError: a source cannot be read, or an Arrow table cannot be kept.
         """
-        if not name.strip():
-            raise TableError("a table needs a name")
+        if not isinstance(name, str) or not name.strip():
+            raise TableError(f"a table needs a name, not {name!r}")
         if name.lower() in self._of(Kind.VIEW):
             raise TableError(f"{name} is a view; DROP VIEW it first")
         sources = self._sources(name, source, persistent)
@@ -337,8 +337,14 @@ class Catalog:
             if persistent:
                 raise TableError(f"table {name}: an Arrow table ends with its connection")
             return (str(write_arrow_table(source, self._folder(), name)),)
-        paths = [source] if isinstance(source, str | os.PathLike) else list(source)
-        return tuple(_absolute(os.fspath(path)) for path in paths)
+        paths = [source] if isinstance(source, str | os.PathLike) else source
+        try:
+            return tuple(_absolute(os.fspath(path)) for path in paths)
+        except TypeError as error:
+            raise TableError(
+                f"table {name}: a path, a glob, a folder, a list of them or a pyarrow.Table is "
+                f"wanted, not {source!r}"
+            ) from error
 
     def _folder(self) -> Path:
         if self._scratch is None:

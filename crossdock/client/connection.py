@@ -64,6 +64,8 @@ def connect(
         >>> with crossdock.connect(tables={"t": "data/*.parquet"}) as con:
         ...     con.execute("SELECT count(*) FROM t").fetchone()
     """
+    if not isinstance(tables or {}, Mapping):
+        raise SettingError(f"tables = {tables!r}: a mapping of names to sources is wanted")
     given = dict(settings)
     if workers is not None:
         given["workers"] = workers
@@ -93,7 +95,10 @@ def _remote(
 
 def home_folder(home: str | os.PathLike[str] | None) -> Path:
     """The home folder to use. Raises ``SettingError`` when there can be none."""
-    folder = Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute()
+    chosen = home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME
+    if not isinstance(chosen, str | os.PathLike):
+        raise SettingError(f"home = {chosen!r}: a folder's path is wanted")
+    folder = Path(chosen).absolute()
     try:
         first = next(each for each in (folder, *folder.parents) if each.exists())
     except PermissionError as error:
@@ -190,7 +195,7 @@ class Connection:
     def explain(self, sql: str, parameters: Parameters | None = None) -> StagePlan:
         """The stage plan of a query, which is not run."""
         self._open()
-        return self._driver.explain(with_pivot_values(sql, self._texts), parameters)
+        return self._driver.explain(self._statement(sql), parameters)
 
     @property
     def platform(self) -> LocalPlatform:
@@ -211,7 +216,7 @@ class Connection:
 
     def _begin(self, sql: str, parameters: Parameters | None, wishes: Wishes) -> Run:
         self._open()
-        sql = with_pivot_values(sql, self._texts)
+        sql = self._statement(sql)
         with self._beginning:
             self._open()
             run = self._driver.begin(sql, parameters, wishes)
@@ -219,6 +224,12 @@ class Connection:
             if self._releases is None:
                 self._releases = Releases()
             return run
+
+    def _statement(self, sql: str) -> str:
+        """The text to run: values of a PIVOT that lists none are asked for."""
+        if not isinstance(sql, str):
+            raise InterfaceError(f"a statement is a str, not {type(sql).__name__}")
+        return with_pivot_values(sql, self._texts)
 
     def _texts(self, sql: str) -> list[str]:
         """The one text column of a query's rows."""

@@ -25,6 +25,9 @@ _NESTING = 5_000
 #: Rows that a partitioned write gathers before it writes: few enough to stay in a cache (the
 #: default, 524,288, took 10 % longer).
 _FLUSH_ROWS = 65_536
+#: Where memory is scarce, they are fewer: packing a batch takes about thrice its bytes, and rows
+#: may be wide.
+_MEMORY_PER_ROW = 8 << 10
 
 
 def text(value: str) -> str:
@@ -117,7 +120,7 @@ def connect(furnishing: Furnishing, spare: Spare | None = None) -> duckdb.DuckDB
         "threads": str(furnishing.threads),
         "memory_limit": text(f"{memory}B"),
         "temp_directory": text(str(furnishing.folder / "spill")),
-        "partitioned_write_flush_threshold": str(_FLUSH_ROWS),
+        "partitioned_write_flush_threshold": str(min(_FLUSH_ROWS, memory // _MEMORY_PER_ROW)),
         "max_expression_depth": str(_NESTING),
         "preserve_insertion_order": str(furnishing.ordered).lower(),
         **{name: text(value) for name, value in furnishing.session},

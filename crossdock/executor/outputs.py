@@ -17,9 +17,14 @@ from crossdock.shuffle.spec import RESULT_EDGE, SectionFile
 
 #: Sections live for seconds: cheap to pack. Version 2 packs numbers as differences: smaller, and
 #: less work, than dictionaries, which pay only where values are few.
-SECTION_OPTIONS = "COMPRESSION lz4_raw, PARQUET_VERSION v2, DICTIONARY_SIZE_LIMIT 1000"
+#: Row groups end by their bytes too: a hot partition of wide rows has them all in one file, whose
+#: open row group would not fit the memory of a small worker.
+SECTION_OPTIONS = (
+    "COMPRESSION lz4_raw, PARQUET_VERSION v2, DICTIONARY_SIZE_LIMIT 1000, "
+    f"ROW_GROUP_SIZE_BYTES {8 << 20}"
+)
 #: Results may be kept, and read by others: small and plain.
-RESULT_OPTIONS = "COMPRESSION zstd"
+RESULT_OPTIONS = f"COMPRESSION zstd, ROW_GROUP_SIZE_BYTES {16 << 20}"
 _PARTITION = "crossdock_partition"
 
 

@@ -53,7 +53,8 @@ _PROBE = "temp.crossdock_probe"
 class BoundStatement:
     """A statement that means the same on every worker."""
 
-    sql: str  # no parameters, no file references, no clock; else the user's own text
+    sql: str  # no parameters, no file references, no clock
+    original: str  # the user's own text
     plan: Mapping[str, Any] | None  # DuckDB's serialised logical plan
     reason: str = ""  # why there is no plan
     columns: tuple[ResultColumn, ...]
@@ -245,6 +246,7 @@ class Binder:
         ambiguous = any(clock_keyword(node, rewriting.sql) in hidden for node in nodes)
         return BoundStatement(
             sql=text,
+            original=rewriting.sql,
             plan=plan,
             reason=refusal.reason if refusal else "",
             columns=tuple(ResultColumn(name=name, type=kind) for name, kind, *_ in described),

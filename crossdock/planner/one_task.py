@@ -34,7 +34,7 @@ def one_task_plan(bound: BoundStatement, size: int, reason: str = "") -> StagePl
     )
     return StagePlan(
         engine=duckdb.__version__,
-        sql=bound.sql,
+        sql=bound.original,
         columns=bound.columns,
         stages=(stage,),
         session=bound.session,

@@ -182,7 +182,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     version: int = PLAN_VERSION
     engine: str  # DuckDB version that planned it
-    sql: str
+    sql: str  # as the user wrote it; nothing runs it
     columns: tuple[ResultColumn, ...]
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...] = ()

@@ -69,7 +69,7 @@ def _distributed(
     notes = dict.fromkeys(reason for stage in stages for reason in stage.reasons)
     return StagePlan(
         engine=duckdb.__version__,
-        sql=bound.sql,
+        sql=bound.original,
         columns=bound.columns,
         stages=stages,
         edges=edges,
