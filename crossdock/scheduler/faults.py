@@ -90,6 +90,9 @@ def silent_idlers(s: Snapshot, now: float) -> Iterator[LoseWorker]:
     if not idlers:
         return
     patience = s.query.lease_seconds + s.limits.skew
+    if now - _last_return(s) <= patience:
+        # Who gave that task back is not recorded: it may be the one that looks idle.
+        return
     last: dict[str, float] = {}
     for tasks in s.tasks.values():
         for t in tasks:
@@ -98,6 +101,12 @@ def silent_idlers(s: Snapshot, now: float) -> Iterator[LoseWorker]:
     for worker in idlers:
         if now - last.get(worker.worker_id, 0.0) > patience:
             yield LoseWorker(worker, "takes no task though there are some")
+
+
+def _last_return(s: Snapshot) -> float:
+    """When a task was last requeued or handed back."""
+    tasks = (t for tasks in s.tasks.values() for t in tasks)
+    return max((t.pending_since for t in tasks if t.lost_attempts), default=0.0)
 
 
 def overdue_idlers(s: Snapshot, now: float) -> tuple[WorkerRecord, ...]:

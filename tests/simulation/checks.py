@@ -74,7 +74,8 @@ class Transitions:
 
     def _check_lost(self, key: Key, after: dict) -> None:  # type: ignore[type-arg]
         """Nothing has gone wrong so far, and the worker has come and lives: why give it up?"""
-        lives = any(process.alive for process in self._world.workers.get(key[1], ()))
+        # The same launch may have come twice: the end of one may be taken for that of both.
+        lives = all(process.alive for process in self._world.workers.get(key[1], ()))
         if lives and after["registered_at"] and not self._world.weather.struck:
             self._blame(key, "a healthy worker was given up")
 
@@ -132,7 +133,7 @@ def costs(world: World) -> Iterator[str]:
     if weather.strikes or not MESSAGES.issuperset(weather.rates):
         return
     calm = not weather.rates
-    if world.ended_after > (25.0 if calm else 50.0):
+    if world.ended_after > (20.0 if calm else 40.0) + 8.0 * len(world.cases):
         yield f"cost: {world.ended_after:.0f} s in {'calm' if calm else 'harmless'} weather"
     tasks = sum(case.tasks for case in world.cases)
     if tally["worker run"] > tasks:

@@ -404,7 +404,7 @@ def _one_end() -> Sequence[Any]:
 MUTATIONS: Mapping[str, Mutation] = {
     m.rule: m
     for m in (
-        Mutation("nonce", _nonce, seed=38),
+        Mutation("nonce", _nonce, seed=822),
         Mutation("attempt fence, with nonce", _fence, seed=535),
         Mutation("object key names the attempt", _object_key),
         Mutation("deciding by the returned item", _returned_item, seed=845),
@@ -423,7 +423,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation("publish after commit", _publish_after_commit, seed=5),
         Mutation("sealed task list", _sealed_list, seed=12),
         Mutation("turn lease", _turn_lease, seed=4),
-        Mutation("wake", _wake, seed=1505),
+        Mutation("wake", _wake, finds="ended"),
         Mutation("tick numbers", _tick_numbers, seed=4),
         Mutation("launching records, with the budget's list", _launching_records, seed=68),
         Mutation(
@@ -445,7 +445,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation("a launch tells the time", _launch_tells_the_time, seed=6),
         Mutation("two ends", _two_ends, seed=224),
         Mutation("ledger before make", _ledger_first, seed=3),
-        Mutation("confirmed release", _confirmed_release, seed=39),
+        Mutation("confirmed release", _confirmed_release, seed=374),
         Mutation("result manifest", _result_manifest, seed=1032),
         Mutation("one end", _one_end, seed=25),
     )

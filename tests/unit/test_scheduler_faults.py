@@ -211,3 +211,13 @@ def test_stage_whose_tasks_used_two_attempts_of_a_producer_is_reset_not_complete
     state = snapshot([producer, stage(1, 2, 0)], {0: [task(0, 0, "C", attempt=2)], 1: readers})
     (reset,) = decided(state, ResetStages)
     assert (reset.producer, reset.reset) == (0, (1,))
+
+
+def test_a_worker_between_two_tasks_is_not_idle_after_it_gave_one_back() -> None:
+    """Who gave a task back is not recorded, so nobody is blamed for a lease."""
+    waiting = task(0, 1, ".", pending_since=NOW - 100)
+    idler = worker("w0", registered_at=NOW - 50, launched_at=NOW - 60)
+    returned = task(0, 0, ".", attempt=1, pending_since=NOW - 1, lost_attempts=(1,))
+    assert decided(snapshot([stage(0, 2)], {0: [returned, waiting]}, on=[idler]), LoseWorker) == []
+    long_ago = task(0, 0, ".", attempt=1, pending_since=NOW - 90, lost_attempts=(1,))
+    assert decided(snapshot([stage(0, 2)], {0: [long_ago, waiting]}, on=[idler]), LoseWorker) != []
