@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from greenlet import getcurrent
+
 from coordinator_state import schema
 from coordinator_state.dynamodb.items import attributes
 from coordinator_state.records import QueryStatus, StageStatus, TaskStatus, WorkerStatus
 from coordinator_state.transitions import STAGE_MOVES, TASK_MOVES, WORKER_MOVES
 from tests.simulation.fragments import oracle
+from tests.simulation.kernel import Fiber
 from tests.simulation.plans import fragment_of
 from tests.simulation.table import Item, Key
 from tests.simulation.theatre import unexpected
-from tests.simulation.weather import MESSAGES
+from tests.simulation.weather import MESSAGES, Rate
 from tests.simulation.world import Case, World
 
+#: Faults that do not keep the end of a query from being told at once.
+PROMPT = MESSAGES | {Rate.REPEAT_CONTROL, Rate.SLOW_FRAGMENT, Rate.LAUNCH_TWICE}
 _ENDS = {status.value for status in QueryStatus if status is not QueryStatus.RUNNING}
 
 
@@ -54,6 +59,8 @@ class Transitions:
             if pair[0] != pair[1] and (pair[0] != "RUNNING" or pair[1] not in _ENDS):
                 self._blame(key, f"query moved {pair}")
             self._check_turn(key, before, after)
+            if before.get("turn_holder") and not after["turn_holder"]:
+                self._check_release(key, new)
         elif pair not in _ALLOWED[kind]:
             self._blame(key, f"{kind} moved {pair}")
         if kind == "task":
@@ -71,6 +78,14 @@ class Transitions:
         left = before.get("turn_until", 0.0) - self._world.kernel.now
         if held and taken not in ("", held) and left > 2.0:
             self._blame(key, f"its turn was taken {left:.1f} s before its end")
+
+    def _check_release(self, key: Key, new: Item) -> None:
+        """Whoever lets go of a turn has read the query since the last knock."""
+        fiber = getcurrent()
+        if not isinstance(fiber, Fiber):
+            return  # a release that landed late: its condition was checked when it did
+        if self._world.seen_wake.get((fiber.process.name, key[0])) != new["wake"]:
+            self._blame(key, "a turn was let go although somebody had knocked")
 
     def _check_lost(self, key: Key, after: dict) -> None:  # type: ignore[type-arg]
         """Nothing has gone wrong so far, and the worker has come and lives: why give it up?"""
@@ -130,6 +145,8 @@ def costs(world: World) -> Iterator[str]:
     Messages that are lost or repeated cost time, and nothing else.
     """
     weather, tally = world.setting.weather, world.calls.tally
+    if not weather.strikes and PROMPT.issuperset(weather.rates):
+        yield from _late_ends(world)
     if weather.strikes or not MESSAGES.issuperset(weather.rates):
         return
     calm = not weather.rates
@@ -140,17 +157,16 @@ def costs(world: World) -> Iterator[str]:
         yield f"cost: {tally['worker run']} runs of {tasks} tasks"
     if tally["worker HAND_BACK_TASK"]:
         yield f"cost: {tally['worker HAND_BACK_TASK']} handbacks"
-    if calm:
-        yield from _calm_costs(world, tasks)
-
-
-def _calm_costs(world: World, tasks: int) -> Iterator[str]:
-    launches = world.calls.tally["coordinator invoke"]
-    if launches > tasks:
+    launches = tally["coordinator invoke"]
+    if calm and launches > tasks:
         yield f"cost: {launches} launches for {tasks} tasks"
+
+
+def _late_ends(world: World) -> Iterator[str]:
+    """The last commit is heard, whoever holds the turn."""
     for case in world.cases:
         lag = case.ended_at - case.last_commit_at
-        if case.record and case.record.status is QueryStatus.SUCCEEDED and lag > 1.5:
+        if case.record and case.record.status is QueryStatus.SUCCEEDED and lag > 2.0:
             yield f"cost: ended {lag:.1f} s after the last commit"
 
 

@@ -423,7 +423,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Mutation("publish after commit", _publish_after_commit, seed=5),
         Mutation("sealed task list", _sealed_list, seed=12),
         Mutation("turn lease", _turn_lease, seed=4),
-        Mutation("wake", _wake, finds="ended"),
+        Mutation("wake", _wake, seed=70, finds="knocked"),
         Mutation("tick numbers", _tick_numbers, seed=4),
         Mutation("launching records, with the budget's list", _launching_records, seed=68),
         Mutation(

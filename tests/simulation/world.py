@@ -49,6 +49,7 @@ from tests.simulation.kernel import (
     Process,
     VirtualClock,
     one_by_one,
+    process_of,
 )
 from tests.simulation.media import Calls, ObjectTwin, QueueTwin, table_failure
 from tests.simulation.table import Item, Key, TableTwin
@@ -131,6 +132,7 @@ class World:
         self.violations: list[str] = []
         self.watchers: list[Callable[[Key, Item | None, Item | None], None]] = []
         self.ended_after = 0.0  # seconds until all was closed
+        self.seen_wake: dict[tuple[str, str], Any] = {}  # by process and query, as last read
         self.workers: dict[str, list[Process]] = {}  # processes by worker id
         self.errors: list[tuple[str, BaseException]] = []
         self._attempts: set[tuple[str, int, int, int]] = set()
@@ -358,7 +360,11 @@ class World:
 
     # -- the table, watched ----------------------------------------------------------------------
     def _around(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
-        return self.calls(verb, subject, effect, table_failure)
+        answer = self.calls(verb, subject, effect, table_failure)
+        if verb in ("GET", "BEGIN_TURN") and subject.endswith(" Q"):
+            item = answer.get("Item") or answer.get("Attributes") or {}
+            self.seen_wake[(process_of().name, subject.split()[0])] = item.get("wake")
+        return answer
 
     def _watch(self, key: Key, old: Item | None, new: Item | None) -> None:
         if key[1] == schema.QUERY_SORT:
