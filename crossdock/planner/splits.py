@@ -153,43 +153,39 @@ def _cut_rows(pieces: Sequence[Piece], tasks: int) -> tuple[Piece, ...]:
     return tuple(parts)
 
 
-def _even_runs(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
+def _even_runs(pieces: Sequence[Piece], tasks: int) -> list[Sequence[Piece]]:
     """Neighbouring pieces in at most ``tasks`` runs of about equal weight, none empty."""
-    runs: list[list[Piece]] = []
-    weight = sum(p.weight for p in pieces)
-    waiting = list(reversed(pieces))
-    while waiting:
+    weights = [piece.weight for piece in pieces]
+    runs: list[Sequence[Piece]] = []
+    weight, place, end = sum(weights), 0, len(pieces)
+    while place < end:
         left = tasks - len(runs)
-        run: list[Piece] = []
-        share, taken = weight / left, 0.0
-        while waiting and (not run or left == 1 or _fits(waiting, taken, share, left)):
-            piece = waiting.pop()
-            run.append(piece)
-            taken += piece.weight
+        first, share, taken = place, weight / left, 0.0
+        # A piece belongs to this run if half of it or more is within the share, and each later run
+        # still finds one.
+        while place < end and (
+            place == first
+            or left == 1
+            or (taken + weights[place] / 2 <= share and end - place >= left)
+        ):
+            taken += weights[place]
+            place += 1
         weight -= taken
-        runs.append(run)
+        runs.append(pieces[first:place])
     return runs
-
-
-def _fits(waiting: Sequence[Piece], taken: float, share: float, left: int) -> bool:
-    """True if the next piece belongs to this run: half of it or more is within the share, and
-    each later run still finds a piece.
-    """
-    return taken + waiting[-1].weight / 2 <= share and len(waiting) >= left
 
 
 def _slices(run: Sequence[Piece]) -> tuple[FileSlice, ...]:
     """A run as file slices: neighbours joined, whole files said so."""
-    joined: list[Piece] = []
-    for piece in run:
-        last = joined[-1] if joined else None
-        if last and last.file.path == piece.file.path and last.first + last.rows == piece.first:
-            joined[-1] = Piece(
-                last.file, last.first, last.rows + piece.rows, last.bytes + piece.bytes
-            )
+    slices: list[FileSlice] = []
+    last = run[0]
+    for piece in run[1:]:
+        if last.file.path == piece.file.path and last.first + last.rows == piece.first:
+            last = Piece(last.file, last.first, last.rows + piece.rows, last.bytes + piece.bytes)
         else:
-            joined.append(piece)
-    return tuple(_slice(piece) for piece in joined)
+            slices.append(_slice(last))
+            last = piece
+    return (*slices, _slice(last))
 
 
 def _slice(piece: Piece) -> FileSlice:

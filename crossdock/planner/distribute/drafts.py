@@ -81,7 +81,7 @@ class Sheet:
 
 
 @cache
-def _below(kind: Any) -> tuple[tuple[str, ...], str]:
+def members_below(kind: Any) -> tuple[tuple[str, ...], str]:
     """Members of a relation's class that hold one relation, and the one that holds several."""
     names = {field.name for field in fields(kind)}
     single = ("child", "left", "right", "anchor", "definition", "step", "body")
@@ -97,7 +97,7 @@ def children(relation: Relation) -> tuple[Relation, ...]:
             return ()
         case _:
             kind: Any = type(relation)
-            single, several = _below(kind)
+            single, several = members_below(kind)
             found = [getattr(relation, name) for name in single]
             return (*found, *getattr(relation, several)) if several else tuple(found)
 

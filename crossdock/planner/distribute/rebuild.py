@@ -6,20 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from crossdock.planner.distribute.drafts import members_below
 from crossdock.planner.nodes import Relation
-
-_BELOW = ("child", "left", "right", "anchor", "step", "definition", "body")
 
 
 def with_children(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
     """``relation`` with each direct child replaced by what ``change`` makes of it."""
-    new: dict[str, Any] = {
-        name: change(below)
-        for name in _BELOW
-        if (below := getattr(relation, name, None)) is not None
-    }
-    if hasattr(relation, "children"):
-        new["children"] = tuple(change(child) for child in relation.children)
+    kind: Any = type(relation)
+    single, several = members_below(kind)
+    new: dict[str, Any] = {name: change(getattr(relation, name)) for name in single}
+    if several:
+        new[several] = tuple([change(child) for child in getattr(relation, several)])
     return replace(relation, **new) if new else relation
 
 
