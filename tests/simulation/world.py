@@ -135,6 +135,7 @@ class World:
         self.seen_wake: dict[tuple[str, str], Any] = {}  # by process and query, as last read
         self.workers: dict[str, list[Process]] = {}  # processes by worker id
         self.errors: list[tuple[str, BaseException]] = []
+        self._late: set[str] = set()
         self._attempts: set[tuple[str, int, int, int]] = set()
         self._desks: list[ControlDesk] = []
         self._numbers = {"worker": 0, "coordinator": 0, "client": 0, "janitor": 0}
@@ -219,7 +220,9 @@ class World:
             or process.frozen_until > 0
             or self.kernel.random.random() < 0.3
         )
-        if failed and self.kernel.random.random() < 0.5:
+        # Of a launch that came twice the end of one is no word of the other.
+        twin = any(other.alive for other in self.workers.get(launch.worker_id, ()))
+        if failed and self.kernel.random.random() < 0.5 and not twin:
             body = msgspec.json.encode({"requestPayload": launch}).decode()
             self.mail.post(body, self.weather.uniform(0.1, 3.0))
 
@@ -412,7 +415,9 @@ class World:
 
     def _put(self, key: str) -> None:
         case = self._by_id.get(layout.query_of_key(key))
-        alive = isinstance(getcurrent(), Fiber)  # what the weather made late may land at any time
+        alive = isinstance(getcurrent(), Fiber)
+        if not alive:
+            self._late.add(key)  # by the weather: it may land at any time, and is the janitor's
         if case is not None and case.closed_at and alive and key.startswith(("exchange/", "plan/")):
             self.violations.append(f"{key} was put after its query was closed")
 
@@ -431,7 +436,8 @@ class World:
             if key[0] == schema.query_partition(query_id)
             and key[1].startswith(schema.LEDGER_PREFIX)
         ]
-        objects = [key for key in self.objects.left() if key.startswith(keys)]
+        left = (key for key in self.objects.left() if key not in self._late)
+        objects = [key for key in left if key.startswith(keys)]
         return [*queues, *leases, *ledger, *objects]
 
     def _read_answer(self, case: Case, record: QueryRecord) -> None:
