@@ -279,7 +279,9 @@ class _Run:
         elif fate is Fate.FAIL:
             store.fail_task(task, verdict.error)
         elif fate in (Fate.RETRY, Fate.REQUEUE):
-            store.requeue_task(task, verdict.error, now=now, burn=fate is Fate.RETRY)
+            # Once its failures are used up the task waits for the coordinator to end the query.
+            burn = fate is Fate.RETRY and task.failures < self.query.max_attempts
+            store.requeue_task(task, verdict.error, now=now, burn=burn)
 
     def _report(self) -> bool:
         """Report usage now and then. False: told to drain."""
