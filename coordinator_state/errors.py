@@ -9,6 +9,7 @@ StateError
 |  |- QueryEnded       the query is not RUNNING any more
 |  |- TableMoved       another commit changed the table first; carries the table's record
 |- StoreUnavailable    the store could not be asked; retryable
+|- StoreDamaged        what the store keeps cannot be read
 """
 
 
@@ -54,3 +55,7 @@ class TableMoved(Refused):
 
 class StoreUnavailable(StateError):
     """The store did not answer; asking again is safe."""
+
+
+class StoreDamaged(StateError):
+    """What the store keeps is no state, or no longer; asking again is pointless."""

@@ -81,6 +81,7 @@ ERROR_KINDS: Mapping[str, ErrorKind] = MappingProxyType(
         "TableError": ErrorKind(_FAIL, "a table cannot be read"),
         "SqlError": ErrorKind(_FAIL, "the statement is refused"),
         "SettingError": ErrorKind(_FAIL, "a setting is wrong"),
+        "StoreDamaged": ErrorKind(_FAIL, "the state file is damaged: remove it"),
         "PlatformDenied": ErrorKind(_FAIL, "a permission is missing: give it"),
         "TaskFailed": ErrorKind(_FAIL, "no reason was recorded"),
         # of the query

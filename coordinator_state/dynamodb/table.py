@@ -76,7 +76,7 @@ class _Unprocessed(StoreUnavailable):
 
 _again = tenacity.retry(
     retry=tenacity.retry_if_exception_type((_Conflict, _Unprocessed)),
-    stop=tenacity.stop_after_attempt(8),
+    stop=tenacity.stop_after_attempt(20),
     wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
     reraise=True,
 )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import tenacity
 
-from coordinator_state.errors import StateError, StoreUnavailable
+from coordinator_state.errors import StateError, StoreDamaged, StoreUnavailable
 
 SCHEMA_VERSION = 3
 
@@ -108,7 +108,7 @@ def translated(error: sqlite3.Error, path: Path) -> StateError:
     if code == sqlite3.SQLITE_FULL:
         return StateError(f"no space left for {path}; free some and run the query again")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StateError(f"{path} is damaged or no state file; remove it ({error})")
+        return StoreDamaged(f"{path} is damaged or no state file; remove it ({error})")
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return StateError(f"{path} cannot be opened for writing: {error}")
     if code == sqlite3.SQLITE_IOERR:

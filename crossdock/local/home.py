@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator_state.errors import StateError, StoreUnavailable
+from coordinator_state.errors import StateError, StoreDamaged, StoreUnavailable
 from coordinator_state.sqlite import SqliteStateStore
 from crossdock.cleanup import Medium
-from crossdock.errors import SettingError
+from crossdock.errors import PlatformError, SettingError
 from crossdock.platform.aws.on_demand import s3_outbox
 from crossdock.platform.local.objects import FolderObjects
 from crossdock.platform.local.outbox import FolderOutbox
@@ -79,11 +79,13 @@ def _staged_key(spot: Spot) -> str:
 
 
 def open_state(home: Home) -> SqliteStateStore:
-    """Raises ``SettingError`` when its file cannot be read and written."""
+    """Raises ``SettingError`` when its file cannot be opened, ``PlatformError`` when damaged."""
     try:
         return SqliteStateStore(home.state)
     except StoreUnavailable:
         raise
+    except StoreDamaged as error:
+        raise PlatformError(str(error)) from error
     except StateError as error:
         raise SettingError(
             f"home = {str(home.folder)!r}: {error}; choose a folder that can be written to"

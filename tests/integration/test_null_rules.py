@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tests.fuzz.data import Column, Table
+from tests.fuzz.queries import Question
 from tests.fuzz.trial import InProcess, Options, answer
 from tests.oracle import assert_same
 
@@ -53,4 +54,4 @@ def test_subquery_answers_otherwise_because_of_nulls(
         f"SELECT x.*, {subquery} AS e FROM x",
         f"SELECT count(*) FROM x WHERE {subquery}",
     ):
-        assert_same(engine.ask(sql, options), answer(oracle, sql), ordered=False)
+        assert_same(engine.ask(Question(sql), options), answer(oracle, sql), ordered=False)
