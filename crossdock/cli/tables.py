@@ -42,7 +42,7 @@ def add(
         name, list(paths), persistent=True, format=kind, options=dict(map(_option, options))
     )
     click.echo(
-        f"{meta.name}: {len(meta.columns)} columns, {_rows(meta)}, {len(meta.files)} files",
+        f"{meta.name}: {len(meta.columns)} columns, {_rows(meta)}, {_files(meta)}",
         err=True,
     )
 
@@ -57,6 +57,10 @@ def _option(text: str) -> tuple[str, str]:
 def _rows(meta: TableMeta | RemoteTable) -> str:
     """Of CSV and JSON, estimated: nobody has read them."""
     return f"{meta.rows:,} rows" if meta.is_counted else f"about {meta.rows:,} rows"
+
+
+def _files(meta: TableMeta | RemoteTable) -> str:
+    return "1 file" if len(meta.files) == 1 else f"{len(meta.files):,} files"
 
 
 @tables.command("list")
@@ -78,7 +82,7 @@ def describe(name: str, **where: Any) -> None:
     meta = _tables(**where).describe(name)
     for column in meta.columns:
         click.echo(f"{column.name}\t{column.type}")
-    click.echo(f"{_rows(meta)}, {meta.size:,} bytes, {len(meta.files)} files", err=True)
+    click.echo(f"{_rows(meta)}, {meta.size:,} bytes, {_files(meta)}", err=True)
 
 
 @tables.command()

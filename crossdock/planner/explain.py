@@ -65,9 +65,10 @@ def _writing(plan: StagePlan) -> list[str]:
 
 
 def _stage(plan: StagePlan, stage: Stage, fragments: bool) -> str:
+    # What a whole statement gives is DuckDB's to know.
+    estimate = "" if plan.one_task else f" {_estimate(stage)}"
     lines = [
-        f"stage {stage.stage}: {stage.label} [{_count(stage.tasks, 'task')}]"
-        f" ~{stage.estimated_rows} rows, {_size(stage.estimated_bytes)}"
+        f"stage {stage.stage}: {stage.label} [{_count(stage.tasks, 'task')}]{estimate}"
         f" -> {_destination(plan, stage)}"
     ]
     lines += [f"  {_scan(scan)}" for scan in stage.scans]
@@ -101,7 +102,11 @@ def _input(edge: Edge) -> str:
     text = f"edge_{edge.edge}: {edge.mode.value} from stage {edge.producer}"
     if edge.mode is ShuffleMode.HASH:
         text += f" by {', '.join(edge.keys)} into {_count(edge.partitions, 'partition')}"
-    return f"{text} ~{edge.estimated_rows} rows, {_size(edge.estimated_bytes)}"
+    return f"{text} {_estimate(edge)}"
+
+
+def _estimate(of: Stage | Edge) -> str:
+    return f"~{_count(of.estimated_rows, 'row')}, {_size(of.estimated_bytes)}"
 
 
 def _count(number: int, noun: str) -> str:
