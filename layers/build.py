@@ -1,7 +1,7 @@
 """``python -m layers.build``: put layers and function code into ``build/``, ready to deploy.
 
-Third-party layers are made again only when their lock or recipe changed; the engine and the
-functions always are.
+Each is made again only when what goes into it changed: another process may be running functions
+from it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -87,9 +87,14 @@ def build_native() -> Path:
 def build_functions() -> Path:
     """Function code as its asset: a folder that holds the package ``functions``."""
     folder = BUILD / "functions"
+    python = find_python(PYTHON)
+
+    def make(fresh: Path) -> None:
+        _copy_packages(["functions"], fresh)
+        _compile(fresh, python)
+
     with _locked(folder):
-        _copy_packages(["functions"], folder)
-        _compile(folder, find_python(PYTHON))
+        _place(folder, _digest([*_recipes(), *_sources(["functions"])], extra=str(python)), make)
     return folder
 
 
@@ -112,22 +117,41 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def _place(folder: Path, wanted: str, make: Callable[[Path], None]) -> None:
+    """Let ``make`` fill the folder, unless it holds what is ``wanted`` (a digest) already.
+
+    It is filled elsewhere and moved, so that whoever runs from it sees the old or the new one.
+    """
+    stamp, fresh, old = (folder.with_suffix(name) for name in (".stamp", ".new", ".old"))
+    if stamp.exists() and stamp.read_text() == wanted and folder.is_dir():
+        return
+    stamp.unlink(missing_ok=True)
+    for left in (fresh, old):  # by a build that was cut off
+        shutil.rmtree(left, ignore_errors=True)
+    make(fresh)
+    if folder.is_dir():
+        folder.rename(old)
+    fresh.rename(folder)
+    stamp.write_text(wanted)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _recipes() -> Iterator[Path]:
+    return (ROOT / "layers").glob("*.py")
+
+
 def _third_party(
     layer: Path, lock: Path, pip: Sequence[str], options: Sequence[str], python: Path | None
 ) -> None:
-    stamp = layer.with_suffix(".stamp")
-    wanted = _digest([lock, *(ROOT / "layers").glob("*.py")], extra=str(python))
-    if stamp.exists() and stamp.read_text() == wanted and layer.is_dir():
-        return
-    stamp.unlink(missing_ok=True)
-    shutil.rmtree(layer, ignore_errors=True)
-    packages = layer / "python"
-    packages.mkdir(parents=True)
-    command = [*pip, "install", "--quiet", "--no-deps", "--no-compile", f"--target={packages}"]
-    subprocess.run([*command, *options], check=True)
-    _trim(packages)
-    _compile(packages, python)
-    stamp.write_text(wanted)
+    def make(fresh: Path) -> None:
+        packages = fresh / "python"
+        packages.mkdir(parents=True)
+        command = [*pip, "install", "--quiet", "--no-deps", "--no-compile", f"--target={packages}"]
+        subprocess.run([*command, *options], check=True)
+        _trim(packages)
+        _compile(packages, python)
+
+    _place(layer, _digest([lock, *_recipes()], extra=str(python)), make)
 
 
 def _trim(packages: Path) -> None:
@@ -137,14 +161,26 @@ def _trim(packages: Path) -> None:
 
 
 def _engine(layer: Path, python: Path | None) -> None:
-    packages = layer / "python"
-    _copy_packages(ENGINE_PACKAGES, packages)
-    _describe(packages)
-    _compile(packages, python)
+    def make(fresh: Path) -> None:
+        packages = fresh / "python"
+        _copy_packages(ENGINE_PACKAGES, packages)
+        _describe(packages)
+        _compile(packages, python)
+
+    sources = [ROOT / "pyproject.toml", *_recipes(), *_sources(ENGINE_PACKAGES)]
+    _place(layer, _digest(sources, extra=str(python)), make)
+
+
+def _sources(names: Iterable[str]) -> Iterator[Path]:
+    """What ``_copy_packages`` copies."""
+    for name in names:
+        for path in (ROOT / name).rglob("*"):
+            kept = path.suffix != ".pyc" and path.name != "py.typed"
+            if kept and path.is_file() and "__pycache__" not in path.parts:
+                yield path
 
 
 def _copy_packages(names: Sequence[str], target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "py.typed")
     for name in names:
         shutil.copytree(ROOT / name, target / name, ignore=ignored)
@@ -161,10 +197,10 @@ def _describe(packages: Path) -> None:
     (folder / "METADATA").write_text(metadata)
 
 
-def _digest(paths: Sequence[Path], *, base: Path = ROOT, extra: str = "") -> str:
+def _digest(paths: Sequence[Path], *, base: Path | None = None, extra: str = "") -> str:
     digest = hashlib.sha256(extra.encode())
     for path in sorted(paths):
-        digest.update(str(path.relative_to(base)).encode() + b"\0" + path.read_bytes())
+        digest.update(str(path.relative_to(base or ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 

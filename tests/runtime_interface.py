@@ -20,7 +20,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ from tests.datasets import CACHE
 EMULATOR, CLIENT = "aws-sam-cli==1.170.0", "awslambdaric==4.2.2"
 #: Seconds that an environment may take to listen.
 START_SECONDS = 30.0
+#: Characters of a function's log that are told with its error.
+TAIL = 3000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +122,16 @@ class Outcome:
 
     payload: bytes
     error: str = ""
+    log: str = ""  # what it ended with, of one that failed
 
     @property
     def json(self) -> Any:
         return json.loads(self.payload)
+
+    @property
+    def told(self) -> str:
+        """Its error in full."""
+        return f"{self.error}: {self.payload.decode(errors='replace')}\n{self.log}"
 
 
 class Environment:
@@ -150,7 +158,11 @@ class Environment:
         answer = urllib3.request(
             "POST", address, body=payload, retries=False, timeout=self.function.timeout + 30.0
         )
-        return _outcome(answer.status, answer.data)
+        outcome = _outcome(answer.status, answer.data)
+        return replace(outcome, log=self._tail()) if outcome.error else outcome
+
+    def _tail(self) -> str:
+        return self.log.read_text(errors="replace")[-TAIL:]
 
     def handler_process(self) -> psutil.Process:
         """The process of the handler."""
@@ -167,10 +179,9 @@ def _outcome(status: int, data: bytes) -> Outcome:
     try:
         document = json.loads(data)
     except ValueError:
-        assert b"timed out" in data, data
-        return Outcome(
-            payload=json.dumps({"errorMessage": data.decode()}).encode(), error="Timeout"
-        )
+        message = {"errorMessage": data.decode(errors="replace")}
+        kind = "Timeout" if b"timed out" in data else f"Status{status}"
+        return Outcome(payload=json.dumps(message).encode(), error=kind)
     kind = document.get("errorType", "") if isinstance(document, dict) else ""
     if status != 200 and not kind:
         kind = f"Status{status}"
@@ -191,6 +202,7 @@ class Service:
     on_failure: OnFailure
     invoked: list[str] = field(default_factory=list)
     errors: list[tuple[str, str]] = field(default_factory=list)  # function, kind
+    told: list[str] = field(default_factory=list)  # the errors in full
     busy: list[Environment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -210,6 +222,7 @@ class Service:
             raise
         if outcome.error:
             self.errors.append((name, outcome.error))
+            self.told.append(f"{name}: {outcome.told}")
         self._release(environment, fit=not outcome.error)
         return outcome
 
@@ -249,11 +262,11 @@ class Service:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 
-    def serving(self, worker_id: str) -> Environment:
-        """The environment of a worker that works."""
+    def serving(self, worker_id: str) -> Environment | None:
+        """The environment of a worker; None: it works no more."""
         with self._lock:
-            (found,) = (e for e in self.busy if e.event.get("worker_id") == worker_id)
-        return found
+            found = (e for e in self.busy if e.event and e.event.get("worker_id") == worker_id)
+            return next(found, None)
 
     def close(self) -> None:
         self._events.shutdown(wait=True)

@@ -37,10 +37,16 @@ class Stand:
         return f"{self.name}-data"
 
     def request(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
-        """A call of the API's function as the gateway makes it: status, and the document."""
+        """A call of the API's function as the gateway makes it: status, and the document.
+
+        The gateway answers 500 or 503 for a function that failed; here that is never meant, so it
+        is told.
+        """
         text = None if body is None else json.dumps(body)
         sent = gateway_event(method, path, query=query or None, body=text)
-        answer = self.service.invoke("api", sent).json
+        outcome = self.service.invoke("api", sent)
+        assert not outcome.error, outcome.told
+        answer = outcome.json
         return answer["statusCode"], json.loads(answer["body"] or "null")
 
     def ok(self, method: str, path: str, body: Any = None, **query: str) -> Any:
@@ -95,7 +101,8 @@ class Pump:
 def standing(endpoint: str, folder: Path, name: str, *, worker_timeout: int) -> Iterator[Stand]:
     """Table, buckets and queues on the emulator at ``endpoint``; functions here.
 
-    ``worker_timeout``: seconds of a worker's invocation.
+    ``worker_timeout``: seconds of a worker's invocation. A cold start counts, unlike on AWS, where
+    the first ten seconds of it do not.
     """
     session = boto3.Session(**KEYS)
     s3, sqs, table = (session.client(s, endpoint_url=endpoint) for s in ("s3", "sqs", "dynamodb"))

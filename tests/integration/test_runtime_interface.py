@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 from coordinator_state.ids import QueryId
-from coordinator_state.records import TaskStatus
+from coordinator_state.records import TaskRecord, TaskStatus
+from crossdock.shuffle.layout import exchange_key, result_key
 from tests.runtime_interface import Environment
 from tests.runtime_stand import PATIENCE, Stand, standing
 
@@ -74,27 +75,55 @@ def test_a_query_passes_through_every_function(
     expected = [[name, count, str(total)] for name, count, total in joined]
     assert rows(stand, submitted(stand, JOIN)) == expected
     assert {"api", "coordinator", "producer-0", "consumer-0"} <= set(stand.service.invoked)
-    assert stand.service.errors == []
+    assert stand.service.errors == [], stand.service.told
 
 
 def test_the_janitor_does_its_round(stand: Stand) -> None:
     stand.s3.put_object(Bucket=f"{stand.name}-exchange", Key="plan/00/gone.json", Body=b"x")
     assert stand.service.invoke("janitor", {"part": "revive"}).json.keys() == {"revived"}
     round_ = stand.service.invoke("janitor", {"part": "all"})
-    assert not round_.error
+    assert not round_.error, round_.told
     assert round_.json["removed"] == 0  # it is young
 
 
-def working(stand: Stand, query_id: str) -> Environment:
-    """A function's environment that is in the middle of a task."""
+def running(stand: Stand, query_id: str) -> Iterator[TaskRecord]:
+    for stage in stand.store.stages(QueryId(query_id)):
+        for task in stand.store.tasks(QueryId(query_id), stage.stage):
+            if task.status is TaskStatus.RUNNING:
+                yield task
+
+
+def still_at(stand: Stand, task: TaskRecord) -> bool:
+    """Whether the attempt, whose process stands still, runs and has not sent its commit.
+
+    It sends that when it was told that its object is written; then the object would be there.
+    """
+    place = (task.query_id, task.stage, task.index, task.attempt)
+    for bucket, key in (("exchange", exchange_key(*place)), ("results", result_key(*place))):
+        found = stand.s3.list_objects_v2(Bucket=f"{stand.name}-{bucket}", Prefix=key)
+        if found["KeyCount"]:
+            return False
+    attempts = [
+        (other.stage, other.index, other.attempt) for other in running(stand, task.query_id)
+    ]
+    return place[1:] in attempts
+
+
+def stopped_in_the_middle(stand: Stand, query_id: str) -> Environment:
+    """A function's environment, stopped (SIGSTOP) at a task that it can no longer commit."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        for stage in stand.store.stages(QueryId(query_id)):
-            for task in stand.store.tasks(QueryId(query_id), stage.stage):
-                if task.status is TaskStatus.RUNNING:
-                    return stand.service.serving(task.worker_id)
+        for task in running(stand, query_id):
+            environment = stand.service.serving(task.worker_id)
+            if environment is None:
+                continue
+            process = environment.handler_process()
+            process.suspend()
+            if still_at(stand, task):
+                return environment
+            process.resume()
         time.sleep(0.02)
-    raise AssertionError(f"no task of {query_id} runs")
+    raise AssertionError(f"no task of {query_id} was met in the middle")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +135,7 @@ def test_a_query_outlives_a_function_that_ends_badly(
     stand: Stand, reference: duckdb.DuckDBPyConnection, signal_: signal.Signals, kind: str
 ) -> None:
     query_id = submitted(stand, LONG)
-    environment = working(stand, query_id)
+    environment = stopped_in_the_middle(stand, query_id)
     environment.handler_process().send_signal(signal_)
     document = stand.ended(query_id)
     assert document["status"] == "SUCCEEDED", document
@@ -114,4 +143,4 @@ def test_a_query_outlives_a_function_that_ends_badly(
     assert [int(found[0])] == [int(row[0]) for row in reference.execute(LONG).fetchall()]
     assert (environment.function.name, kind) in stand.service.errors
     tasks = [(stage["attempts"], stage["tasks"]) for stage in document["stages"]]
-    assert any(attempts > count for attempts, count in tasks)
+    assert any(attempts > count for attempts, count in tasks), tasks
