@@ -32,15 +32,10 @@ from crossdock.platform.memory import MemoryObjects
 from crossdock.platform.meter import CountingMeter, MeteredObjects
 from crossdock.platform.ports import Objects
 
+EMULATED = pytest.param("emulated s3", marks=pytest.mark.emulator)
 
-@pytest.fixture(
-    params=[
-        "folder",
-        "memory",
-        "s3",
-        pytest.param("emulated s3", marks=pytest.mark.emulator),
-    ]
-)
+
+@pytest.fixture(params=["folder", "memory", "s3", EMULATED])
 def objects(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Objects]:
@@ -94,6 +89,9 @@ def test_a_second_put_is_refused_and_the_first_stands(objects: Objects) -> None:
     assert objects.get("a/once") == b"first"
 
 
+# Not on moto: it looks for the key and puts it without a lock. With threads that take turns every
+# 10 us, 33 of 300 such races had two or three winners.
+@pytest.mark.parametrize("objects", ["folder", "memory", EMULATED], indirect=True)
 def test_of_many_writers_of_one_key_exactly_one_wins(objects: Objects) -> None:
     won: list[int] = []
     gate = threading.Barrier(8)
