@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
-from coordinator_state.records import WorkerRecord
+from coordinator_state.records import WorkerRecord, WorkerStatus
 from coordinator_state.store import StateStore
 from crossdock.coordinator import CROWDED_SECONDS
 from crossdock.platform.aws.parallel import InParallel, in_parallel
 from crossdock.platform.ports import Clock, Launch, Launcher
-from crossdock.scheduler.snapshot import OFF
 
 #: Queries that wait for workers ask often; what is left is counted no more often than this, in
 #: seconds. Each count reads the workers of every open query.
@@ -28,6 +27,9 @@ class BudgetedLauncher:
     that may live, oldest first. The first ``budget`` of it are within the budget, whoever asks.
     Nothing is counted up and down, so nothing can drift. A launch just written elsewhere may be
     missed; what that exceeds, the functions' reserved concurrency holds back.
+
+    A count reads the workers of every open query, so it is left out while those are so few that
+    all of them could have all workers they may.
     """
 
     def __init__(
@@ -37,37 +39,57 @@ class BudgetedLauncher:
         clock: Clock,
         *,
         budget: int,
+        query_budget: int | None = None,
         parallel: InParallel = in_parallel,
     ) -> None:
+        """``query_budget``: workers that a query has at most; None: not known."""
         self._launcher = launcher
         self._store = store
         self._clock = clock
         self._budget = budget
+        self._query_budget = query_budget or budget
         self._parallel = parallel
         self._lock = threading.Lock()
         self._counted_at = -COUNT_SECONDS
         self._left = budget
         self._open = 0  # queries, when it was last counted
+        self._free = False  # nobody needed to count then
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
-        own = {QueryId(launch.query_id) for launch in launches}
-        oldest = self._living(own.union(self._store.open_queries()))[: self._budget]
-        within = {worker.worker_id for worker in oldest}
-        allowed = [launch for launch in launches if launch.worker_id in within]
+        allowed = self._within(launches)
         with self._lock:
             self._left -= len(allowed)
         return self._launcher.launch(allowed) if allowed else ()
+
+    def _within(self, launches: Sequence[Launch]) -> Sequence[Launch]:
+        """Those among the oldest ``budget`` of all that may live."""
+        queries = {QueryId(launch.query_id) for launch in launches}
+        queries.update(self._store.open_queries())
+        if self._ample(queries):
+            return launches
+        oldest = self._living(queries)[: self._budget]
+        within = {worker.worker_id for worker in oldest}
+        return [launch for launch in launches if launch.worker_id in within]
 
     def room(self) -> int:
         """Launches left within the budget, as of a moment ago."""
         with self._lock:
             now = self._clock.now()
             if now >= self._counted_at + COUNT_SECONDS:
-                queries = self._store.open_queries()
-                living = self._living(queries)
-                self._counted_at, self._left = now, self._budget - len(living)
-                self._open = len(queries)
-            return max(0, self._left)
+                self._count()
+                self._counted_at = now
+            return self._query_budget if self._free else max(0, self._left)
+
+    def _count(self) -> None:
+        queries = frozenset(self._store.open_queries())
+        self._open = len(queries)
+        self._free = self._ample(queries)
+        if not self._free:
+            self._left = self._budget - len(self._living(queries))
+
+    def _ample(self, queries: Set[QueryId]) -> bool:
+        """There is room for each of them to have all workers it may."""
+        return len(queries) * self._query_budget <= self._budget
 
     def patience(self) -> float:
         """Seconds until a query that found no room should ask again."""
@@ -77,14 +99,14 @@ class BudgetedLauncher:
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
         return self._launcher.gone(worker_ids)
 
-    def _living(self, queries: Iterable[QueryId]) -> list[WorkerRecord]:
+    def _living(self, queries: Set[QueryId]) -> list[WorkerRecord]:
         """Workers of these queries that may live, oldest first."""
         now = self._clock.now()
         living = [
             worker
             for workers in self._parallel(self._workers, sorted(queries))
             for worker in workers
-            if worker.status not in OFF and worker.life_until > now
+            if _has_slot(worker) and worker.life_until > now
         ]
         living.sort(key=lambda worker: (worker.launched_at, worker.worker_id))
         return living
@@ -94,3 +116,14 @@ class BudgetedLauncher:
             return self._store.workers(query_id)
         except NotFound:
             return ()  # closed and forgotten since it was listed
+
+
+def _has_slot(worker: WorkerRecord) -> bool:
+    """Whether its invocation may still run, or be about to.
+
+    One that was given up because it was silent may only be slow. Lambda tells of those that died,
+    and that is written down as their goodbye. One that never came is sent away when it does.
+    """
+    if worker.status is WorkerStatus.LOST:
+        return bool(worker.registered_at) and not worker.left_at
+    return worker.status is not WorkerStatus.LEFT

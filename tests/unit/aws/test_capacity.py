@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_of_two_queries_that_ask_at_once_the_older_launch_goes(store: SqliteStat
     assert inner.launched == ["w1"]
 
 
-def test_workers_that_left_were_lost_or_outlived_their_life_are_none(
+def test_workers_that_left_never_came_or_outlived_their_life_are_none(
     store: SqliteStateStore,
 ) -> None:
     workers(store, "a", "w1", "w2", at=10)
@@ -99,6 +100,64 @@ def test_workers_that_left_were_lost_or_outlived_their_life_are_none(
     store.lose_worker(QueryId("a"), WorkerId("w2"))
     launcher, _ = budgeted(store, 1)
     assert len(launcher.launch(workers(store, "b", "v1", at=12))) == 1
+
+
+def test_a_worker_that_fell_silent_has_its_slot_until_it_is_known_to_be_gone(
+    store: SqliteStateStore,
+) -> None:
+    name, lost = QueryId("a"), WorkerId("w1")
+    workers(store, "a", "w1", at=10)
+    store.register_worker(name, lost, now=11, life_until=LATER)
+    store.lose_worker(name, lost)
+    launches = workers(store, "b", "v1", at=12)
+    launcher, _ = budgeted(store, 1)
+    assert launcher.room() == 0
+    assert launcher.launch(launches) == ()
+    store.leave_worker(name, lost, now=13, usage={})  # as Lambda's word of its end is written
+    assert launcher.launch(launches) == launches
+
+
+def test_a_silent_worker_has_no_slot_beyond_its_life(store: SqliteStateStore) -> None:
+    workers(store, "a", "w1", at=10)
+    store.register_worker(QueryId("a"), WorkerId("w1"), now=11, life_until=20.0)
+    store.lose_worker(QueryId("a"), WorkerId("w1"))
+    assert len(budgeted(store, 1)[0].launch(workers(store, "b", "v1", at=30))) == 1
+
+
+class CountingStore:
+    """Tells of which queries the workers were read."""
+
+    def __init__(self, store: SqliteStateStore) -> None:
+        self._store = store
+        self.read: list[str] = []
+
+    def open_queries(self) -> Sequence[QueryId]:
+        return self._store.open_queries()
+
+    def workers(self, query_id: QueryId) -> Sequence[WorkerRecord]:
+        self.read.append(query_id)
+        return self._store.workers(query_id)
+
+
+@pytest.mark.parametrize(("budget", "read"), [(6, []), (5, ["a", "b"])])
+def test_nobody_counts_while_every_query_can_have_all_it_may(
+    store: SqliteStateStore, budget: int, read: list[str]
+) -> None:
+    counting: Any = CountingStore(store)
+    launcher = BudgetedLauncher(
+        Launcher(), counting, SystemClock(), budget=budget, query_budget=3, parallel=one_by_one
+    )
+    assert launcher.room() >= 3
+    for name in ("a", "b"):
+        launches = workers(store, name, *(f"{name}{n}" for n in range(3)), at=10)
+        assert launcher.room() >= 2
+        allowed = launcher.launch(launches)
+        assert len(allowed) == min(3, budget - 3 * (name == "b"))
+    assert sorted(set(counting.read)) == read
+
+
+def one_by_one(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    return [call(item) for item in items]
 
 
 def test_who_is_gone_is_the_inner_launcher_s_to_say(store: SqliteStateStore) -> None:
