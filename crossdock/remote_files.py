@@ -23,6 +23,14 @@ ENCRYPTED_MAGIC = b"PARE"
 _END_BYTES = 8
 
 
+#: Raises when what is being done is not wanted any more.
+Check = Callable[[], None]
+
+
+def proceed() -> None:
+    """Nothing stands in the way (``Check``)."""
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
     """A file as it was seen; its reads fail once it is another one."""
@@ -54,8 +62,13 @@ class RemoteFiles(Protocol):
         """One range. Raises ``ObjectNotFound``, or ``ObjectChanged`` if it is another file now."""
         ...
 
-    def fetch(self, file: RemoteFile, wanted: Sequence[Range], target: Path) -> None:
-        """Lay ranges into ``target`` at their own places; in parallel. Raises as ``read``."""
+    def fetch(
+        self, file: RemoteFile, wanted: Sequence[Range], target: Path, check: Check = proceed
+    ) -> None:
+        """Lay ranges into ``target`` at their own places; in parallel. Raises as ``read``.
+
+        ``check`` is called before each request, and what it raises ends the rest.
+        """
         ...
 
 
@@ -107,8 +120,10 @@ class Lazily:
     def read(self, file: RemoteFile, wanted: Range) -> bytes:
         return self._files().read(file, wanted)
 
-    def fetch(self, file: RemoteFile, wanted: Sequence[Range], target: Path) -> None:
-        self._files().fetch(file, wanted, target)
+    def fetch(
+        self, file: RemoteFile, wanted: Sequence[Range], target: Path, check: Check = proceed
+    ) -> None:
+        self._files().fetch(file, wanted, target, check)
 
     def _files(self) -> RemoteFiles:
         with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crossdock.errors import ObjectChanged, ObjectNotFound
-from crossdock.remote_files import SCHEME, Range, RemoteFile
+from crossdock.remote_files import SCHEME, Check, Range, RemoteFile, proceed
 
 
 class FolderFiles:
@@ -37,9 +37,12 @@ class FolderFiles:
             handle.seek(wanted.start)
             return handle.read(wanted.end - wanted.start)
 
-    def fetch(self, file: RemoteFile, wanted: Sequence[Range], target: Path) -> None:
+    def fetch(
+        self, file: RemoteFile, wanted: Sequence[Range], target: Path, check: Check = proceed
+    ) -> None:
         with target.open("r+b" if target.exists() else "w+b") as handle:
             for each in wanted:
+                check()
                 data = self.read(file, each)
                 handle.seek(each.start)
                 handle.write(data)

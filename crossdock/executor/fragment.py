@@ -41,6 +41,7 @@ from crossdock.executor.writing import OutputFile, write_files
 from crossdock.planner.plan import FileSlice, ScanInput, Stage, StagePlan
 from crossdock.process_memory import peak_resident
 from crossdock.remedies import LOCAL, Remedies
+from crossdock.remote_files import Check
 from crossdock.shuffle.spec import SectionFile
 
 
@@ -148,7 +149,7 @@ class Executor:
 
     def _run(self, run: _Run, folder: Path, interrupt: Interrupt) -> TaskOutput:
         interrupt.check()
-        engine = self._engine_of(run, run.open_sources(folder))
+        engine = self._engine_of(run, run.open_sources(folder, interrupt.check))
         with engine.cursor() as connection:
             interrupt.bind(connection)
             try:
@@ -213,10 +214,10 @@ class _Run:
             for each in opened
         ]
 
-    def open_sources(self, folder: Path) -> list[Path]:
-        """Make all input readable; the paths it is read from."""
+    def open_sources(self, folder: Path, check: Check) -> list[Path]:
+        """Make all input readable; the paths it is read from. ``check`` raises to stop it."""
         scans = list(zip(self.stage.scans, self._slices, strict=True))
-        self._opened = open_slices(self._sources, scans, folder)
+        self._opened = open_slices(self._sources, scans, folder, check)
         paths = [path for opened in self._opened for each in opened for path in each.paths]
         for exchange in self.stage.exchanges:
             paths += self._files.get(exchange.edge, ())

@@ -15,6 +15,7 @@ from crossdock.executor.carriers import column_carrier_type, decode_column
 from crossdock.executor.engine import text
 from crossdock.executor.sources import Sources, Wanted
 from crossdock.planner.plan import CarriedColumn, Deletes, FileSlice, ScanInput, StagePlan
+from crossdock.remote_files import Check, proceed
 
 #: Of a file of deleted positions: the data file's name, and the row's number in it.
 DELETE_COLUMNS = ("file_path", "pos")
@@ -61,15 +62,16 @@ def open_slices(
     sources: Sources,
     scans: Sequence[tuple[ScanInput, Sequence[FileSlice]]],
     folder: Path,
+    check: Check = proceed,
 ) -> list[list[OpenSlice]]:
-    """Make the slices of each scan readable."""
+    """Make the slices of each scan readable, for as long as ``check`` does not raise."""
     wanted = [
         part
         for scan, slices in scans
         for each in slices
         for part in (Wanted(each, _stored_names(scan)), *map(_wanted_deletes, each.deletes))
     ]
-    paths = iter(sources.open_all(wanted, folder))
+    paths = iter(sources.open_all(wanted, folder, check))
     return [
         [OpenSlice(each, next(paths), tuple(next(paths) for _ in each.deletes)) for each in slices]
         for _, slices in scans

@@ -22,11 +22,13 @@ from crossdock.executor.failures import SourceChanged
 from crossdock.executor.sources import LocalSources, Wanted, all_at_once
 from crossdock.planner.plan import FileSlice
 from crossdock.remote_files import (
+    Check,
     Range,
     RemoteFile,
     RemoteFiles,
     is_remote,
     lay_tail,
+    proceed,
     read_tail,
 )
 
@@ -84,25 +86,30 @@ class SparseFiles:
         self._lock = Lock()
 
     def lay(
-        self, file: RemoteFile, rows: Rows, columns: Sequence[str] | None, target: Path
+        self,
+        file: RemoteFile,
+        rows: Rows,
+        columns: Sequence[str] | None,
+        target: Path,
+        check: Check = proceed,
     ) -> None:
         """What reading ``columns`` (None: all) of ``rows`` may look at. Raises as ``RemoteFiles``.
 
         A small file is laid whole.
         """
         if file.size <= WHOLE_BYTES:
-            self.lay_whole(file, target)
+            self.lay_whole(file, target, check)
             return
         known = self._footer(file, target)
         lay_tail(known.tail, file.size, target)
         names = None if columns is None else [name.lower() for name in columns]
         holes = [chunk.place for chunk in known.chunks if not chunk.serves(names, rows)]
         end = file.size - len(known.tail)
-        self._files.fetch(file, between(holes, end), target)
+        self._files.fetch(file, between(holes, end), target, check)
 
-    def lay_whole(self, file: RemoteFile, target: Path) -> None:
+    def lay_whole(self, file: RemoteFile, target: Path, check: Check = proceed) -> None:
         """All of a file. Raises as ``RemoteFiles``."""
-        self._files.fetch(file, [Range(0, file.size)], target)
+        self._files.fetch(file, [Range(0, file.size)], target, check)
 
     def groups_of(self, file: RemoteFile, rows: Rows, scratch: Path) -> Rows:
         """Rows of the row groups that ``rows`` lie in: what ``lay`` brings along anyway.
@@ -141,19 +148,27 @@ class RemoteSources:
         self._local = LocalSources()
         self._numbers = count()
 
-    def open_all(self, wanted: Sequence[Wanted], folder: Path) -> Sequence[Path]:
-        return all_at_once(self.open, wanted, folder)
+    def open_all(
+        self, wanted: Sequence[Wanted], folder: Path, check: Check = proceed
+    ) -> Sequence[Path]:
+        def open_one(slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:
+            return self.open(slice, columns, folder, check)
 
-    def open(self, slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:
+        return all_at_once(open_one, wanted, folder)
+
+    def open(
+        self, slice: FileSlice, columns: Sequence[str], folder: Path, check: Check = proceed
+    ) -> Path:
+        check()
         if not is_remote(slice.path):
             return self._local.open(slice, columns, folder)
         file = RemoteFile(slice.path, slice.size, slice.version)
         target = folder / f"remote-{next(self._numbers)}.parquet"
         try:
             if slice.reader >= 0:
-                self._sparse.lay_whole(file, target)
+                self._sparse.lay_whole(file, target, check)
             else:
-                self._sparse.lay(file, Rows(slice.first, slice.last), columns, target)
+                self._sparse.lay(file, Rows(slice.first, slice.last), columns, target, check)
         except ObjectNotFound:
             raise SourceChanged(
                 f"{slice.path} does not exist any more; it did when the query was planned",

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from crossdock.executor.failures import SourceChanged
 from crossdock.planner.plan import FileSlice
+from crossdock.remote_files import Check, proceed
 
 _PATTERN = frozenset("*?[")
 _NUMBERS = count()
@@ -27,10 +28,13 @@ class Wanted(NamedTuple):
 class Sources(Protocol):
     """Gives each slice a local path that DuckDB can read."""
 
-    def open_all(self, wanted: Sequence[Wanted], folder: Path) -> Sequence[Path]:
+    def open_all(
+        self, wanted: Sequence[Wanted], folder: Path, check: Check = proceed
+    ) -> Sequence[Path]:
         """For each, a path that reads like the whole file, for its columns and its slice's rows.
 
-        ``folder`` is the task's own, for what has to be fetched. Raises ``SourceChanged``.
+        ``folder`` is the task's own, for what has to be fetched. Raises ``SourceChanged``, and what
+        ``check`` raises, which is called before anything is asked for.
         """
         ...
 
@@ -46,7 +50,9 @@ class Sources(Protocol):
 class LocalSources:
     """Files of this machine, read in place."""
 
-    def open_all(self, wanted: Sequence[Wanted], folder: Path) -> Sequence[Path]:
+    def open_all(
+        self, wanted: Sequence[Wanted], folder: Path, check: Check = proceed
+    ) -> Sequence[Path]:
         return [self.open(slice, columns, folder) for slice, columns in wanted]
 
     def open(self, slice: FileSlice, columns: Sequence[str], folder: Path) -> Path:

@@ -14,7 +14,7 @@ from threading import Lock
 
 from crossdock.executor.remote import Rows, SparseFiles
 from crossdock.platform.ports import Objects
-from crossdock.remote_files import Range, RemoteFile
+from crossdock.remote_files import Check, Range, RemoteFile, proceed
 
 #: Bytes kept on disk for the next page.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -104,7 +104,9 @@ class _ObjectFiles:
         length = wanted.end - wanted.start
         return self._objects.get(file.url, offset=wanted.start, length=length)
 
-    def fetch(self, file: RemoteFile, wanted: Sequence[Range], target: Path) -> None:
+    def fetch(
+        self, file: RemoteFile, wanted: Sequence[Range], target: Path, check: Check = proceed
+    ) -> None:
         pieces = [
             Range(start, min(start + _PIECE, each.end))
             for each in wanted
@@ -114,6 +116,7 @@ class _ObjectFiles:
         with target.open("r+b") as handle, ThreadPoolExecutor(_AT_ONCE) as threads:
 
             def lay(piece: Range) -> None:
+                check()
                 os.pwrite(handle.fileno(), self.read(file, piece), piece.start)
 
             for _ in threads.map(lay, pieces):

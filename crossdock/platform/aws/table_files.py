@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from crossdock.errors import ObjectChanged, ObjectNotFound, OutOfSpace, PlatformUnavailable
 from crossdock.platform.aws.errors import translated
 from crossdock.platform.meter import Kind
-from crossdock.remote_files import SCHEME, Range, RemoteFile
+from crossdock.remote_files import SCHEME, Check, Range, RemoteFile, proceed
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -92,16 +92,19 @@ class S3TableFiles:
         self._retrying(self._copy, file, wanted, write)
         return target.getvalue()
 
-    def fetch(self, file: RemoteFile, wanted: Sequence[Range], target: Path) -> None:
+    def fetch(
+        self, file: RemoteFile, wanted: Sequence[Range], target: Path, check: Check = proceed
+    ) -> None:
         with _opened(target) as descriptor:
 
             def write(data: bytes, at: int) -> None:
                 _write_at(descriptor, data, at)
 
-            futures = [
-                self._pool.submit(self._retrying, self._copy, file, each, write)
-                for each in requests(wanted)
-            ]
+            def copy(each: Range) -> None:
+                check()
+                self._retrying(self._copy, file, each, write)
+
+            futures = [self._pool.submit(copy, each) for each in requests(wanted)]
             # All of them end before the descriptor is closed under them.
             errors = [error for future in futures if (error := future.exception())]
             if errors:
