@@ -10,7 +10,7 @@ import click
 import pytest
 
 from coordinator_state import conditions
-from crossdock.cli.main import cli
+from crossdock.cli.commands import cli
 from crossdock.settings import FIELDS
 
 ROOT = Path(__file__).resolve().parent.parent

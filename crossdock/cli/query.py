@@ -18,6 +18,7 @@ from crossdock.cli.options import (
     setting_options,
     table_option,
 )
+from crossdock.cli.signals import SIGNALS
 
 if TYPE_CHECKING:
     from crossdock.client.cursor import Cursor
@@ -78,6 +79,7 @@ def query(
     with open_connection(options) as connection:
         as_text = None if chosen in BINARY_FORMATS else is_text
         cursor = connection.cursor(as_text=as_text)
+        SIGNALS.cancels(cursor.cancel)
         with live_bars(lambda: _labels(cursor), wanted=not quiet) as on_progress:
             cursor.on_progress = on_progress
             cursor.execute(text, parameters)

@@ -13,6 +13,7 @@ from crossdock.client.credentials import Auth
 from crossdock.client.cursor import Cursor
 from crossdock.client.drivers import OnProgress, Parameters, Run, Wishes
 from crossdock.client.endpoints import chosen_endpoint
+from crossdock.client.interrupts import unhindered
 from crossdock.client.local import LocalDriver
 from crossdock.client.releases import Releases
 from crossdock.errors import InterfaceError, NotSupportedError, SettingError
@@ -175,6 +176,9 @@ class Connection:
             if self._closed:
                 return
             self._closed = True
+        unhindered(self._let_go)
+
+    def _let_go(self) -> None:
         try:
             for run in tuple(self._runs):
                 run.cancel()
@@ -239,7 +243,7 @@ class Connection:
     def _end(self, run: Run) -> None:
         """Close a run now."""
         self._runs.discard(run)
-        run.close()
+        unhindered(run.close)
 
     def _end_soon(self, run: Run) -> None:
         """Close a run whose cursor went on or was collected; safe at any line."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from crossdock.client.interrupts import stoppable
 from crossdock.client.rows import Rows
 from crossdock.errors import CrossdockError, QueryCancelled, QueryFailed
 from crossdock.executor.damage import with_damaged_file
@@ -21,6 +22,7 @@ from crossdock.executor.inputs import (
     open_slices,
     slices_of,
 )
+from crossdock.executor.interrupt import Interrupt
 from crossdock.executor.memory_advice import with_advice
 from crossdock.executor.scans import scan_query
 from crossdock.executor.sources import Sources
@@ -87,7 +89,9 @@ def _open(
         record = with_advice(record, readings, room.memory)
         return QueryFailed(in_users_words(record, readings).message, kind=record.kind)
 
-    try:
+    stop = Interrupt()
+
+    def furnished() -> duckdb.DuckDBPyConnection:
         connection = connect(
             Furnishing(
                 folder=folder,
@@ -98,8 +102,15 @@ def _open(
             ),
             room.spare,
         )
+        stop.bind(connection)
         prepare(connection, folder)
+        stop.check()
         lock(connection, paths, folder)
+        stop.bind(None)
+        return connection
+
+    try:
+        connection = stoppable(furnished, stop.fire)
     except duckdb.Error as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise translate(error) from error

@@ -62,7 +62,9 @@ class Spare:
             if self._opening is None:
                 self._opening = opening = Future()
         # Not a daemon: an interpreter that ends while the engine opens would abort.
-        threading.Thread(target=_renew, args=(retired, opening), name="spare-engine").start()
+        threading.Thread(
+            target=_renew, args=(retired, opening), name="spare-engine", daemon=False
+        ).start()
 
     def take(self) -> duckdb.DuckDBPyConnection:
         """The instance that waits, or a new one. It has run nothing yet."""

@@ -9,20 +9,20 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TypeVar
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
-from coordinator_state.records import CANCELLED, ErrorRecord, QueryRecord, QueryStatus, WorkerStatus
-from coordinator_state.store import StateStore
+from coordinator_state.records import CANCELLED, ErrorRecord, QueryRecord, QueryStatus
 from crossdock import cleanup, summary
 from crossdock.coordinator import Coordinator, Terms
 from crossdock.local import in_process, janitor
 from crossdock.local.home import Home, open_parts
 from crossdock.local.process import LIFE_SECONDS, worker_for_process
+from crossdock.local.watch import Watch
 from crossdock.owner import this_process
 from crossdock.planner.plan import StagePlan
 from crossdock.platform.clock import SystemClock
@@ -30,7 +30,6 @@ from crossdock.platform.ids import RandomIds
 from crossdock.platform.local.control import LocalControl
 from crossdock.platform.local.launcher import ProcessLauncher
 from crossdock.platform.meter import CountingMeter
-from crossdock.platform.ports import Launch
 from crossdock.progress import StageProgress, read_progress
 from crossdock.scheduler import Limits
 from crossdock.settings import Settings
@@ -61,33 +60,6 @@ ORPHAN_SECONDS = 2.0
 GRACE_SECONDS = 300.0
 
 
-class _Watch:
-    """Launches of this process; and workers of dead clients, which died with them."""
-
-    def __init__(self, processes: ProcessLauncher, store: StateStore) -> None:
-        self._processes = processes
-        self._store = store
-        self.orphans: set[str] = set()
-
-    def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
-        """What finds no place now may find that of a worker which was given up as silent."""
-        accepted = self._processes.launch(launches)
-        if len(accepted) < len(launches):
-            self._processes.end(self._given_up())
-        return accepted
-
-    def _given_up(self) -> Iterator[str]:
-        held = self._processes.held()
-        for query_id in {QueryId(launch.query_id) for launch in held}:
-            lost = {
-                w.worker_id for w in self._store.workers(query_id) if w.status is WorkerStatus.LOST
-            }
-            yield from lost.intersection(launch.worker_id for launch in held)
-
-    def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
-        return self._processes.gone(worker_ids) | self.orphans.intersection(worker_ids)
-
-
 class LocalPlatform:
     """Queries on this machine. Threads may share one; one thread waits for a query."""
 
@@ -115,9 +87,10 @@ class LocalPlatform:
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-query")
         self._closed = False
         self._recorder = ThreadPoolExecutor(1, thread_name_prefix="record-query")
-        self._whole(lambda: None)  # starts its thread: Ctrl-C could cut that in two as well
+        # Starts its thread: Ctrl-C could cut that in two as well.
+        self._recorder.submit(lambda: None).result()
         self._processes = self._make_processes(home, observer)
-        self.launcher = _Watch(self._processes, self.store)
+        self.launcher = Watch(self._processes, self.store)
         self.coordinator = self._make_coordinator()
 
     def _make_processes(self, home: Path, observer: str) -> ProcessLauncher:
@@ -162,7 +135,8 @@ class LocalPlatform:
             if self._closed:
                 return
             self._closed = True
-        self._whole(lambda: None)  # a query that was being made when Ctrl-C came is known now
+        # A query that was being made, or a turn that was taken, when Ctrl-C came is whole now.
+        self._recorder.submit(lambda: None).result()
         with self._lock:
             still_open, own = tuple(self._open), tuple(self._own)
         for query_id in own:
@@ -197,25 +171,44 @@ class LocalPlatform:
 
         ``on_change`` is called after every turn; what it raises leaves the query RUNNING.
         """
-        self._parts.store.wait_for_change(0.0)  # what changes after this ends the first pause
-        while True:
-            result = self.coordinator.turn(query_id)
-            query = result.query or self.store.get_query(query_id)
-            if query.status is not QueryStatus.RUNNING:
-                self._close_soon(query_id)
-                return query
-            on_change()
-            self._pause(query_id, result.delay)
+        left = threading.Event()  # this wait, by an error of any kind
+        # What changes after this ends the first pause.
+        self._whole(lambda: self._parts.store.wait_for_change(0.0))
+        try:
+            while True:
+                query, delay = self._whole(lambda: self._turn(query_id))
+                if query.status is not QueryStatus.RUNNING:
+                    return query
+                on_change()
+                # In the thread of the turns: to another one their own writes would be news.
+                self._whole(lambda delay=delay: self._pause(query_id, delay, left))  # type: ignore[misc]
+        finally:
+            left.set()
+
+    def _turn(self, query_id: QueryId) -> tuple[QueryRecord, float]:
+        """One turn: the query, which is being closed if it has ended, and seconds to the next.
+
+        Cut in two by Ctrl-C it would keep the turn's lease, and nobody could close the query.
+        """
+        result = self.coordinator.turn(query_id)
+        query = result.query or self.store.get_query(query_id)
+        if query.status is not QueryStatus.RUNNING:
+            self._close_soon(query_id)
+        return query, result.delay
 
     def cancel(self, query_id: QueryId, error: ErrorRecord | None = None) -> QueryRecord:
         """End it CANCELLED, unless it has ended; the record as it stands.
 
         From any thread or process; running workers stop within a heartbeat. Raises ``NotFound``.
         """
-        query = self.coordinator.cancel(query_id, error)
-        if query_id in self._open:
-            self._close_soon(query_id)
-        return query
+
+        def cancelled() -> QueryRecord:
+            query = self.coordinator.cancel(query_id, error)
+            if query_id in self._open:
+                self._close_soon(query_id)
+            return query
+
+        return self._whole(cancelled)
 
     def finish(self, query_id: QueryId, *, patience: float = CLOSING_SECONDS) -> bool:
         """Sweep and close an ended query, in this thread. False: not settled within ``patience``.
@@ -253,13 +246,16 @@ class LocalPlatform:
         if closing is not None:
             closing.result()
 
-    def _pause(self, query_id: QueryId, delay: float) -> None:
-        """Until something of any query changed, or a turn is due; then let changes gather."""
+    def _pause(self, query_id: QueryId, delay: float, left: threading.Event | None = None) -> None:
+        """Until something of any query changed, or a turn is due; then let changes gather.
+
+        Short, if who waited has ``left``.
+        """
         deadline = time.monotonic() + delay
-        while (left := deadline - time.monotonic()) > 0:
-            if query_id in self._control.knocked():
+        while (rest := deadline - time.monotonic()) > 0:
+            if query_id in self._control.knocked() or (left is not None and left.is_set()):
                 return
-            if self._parts.store.wait_for_change(min(left, GLANCE_SECONDS)):
+            if self._parts.store.wait_for_change(min(rest, GLANCE_SECONDS)):
                 self._clock.sleep(COALESCE_SECONDS)
                 return
 
@@ -293,7 +289,7 @@ class LocalPlatform:
         except NotFound:
             return
         if record.status is not QueryStatus.RUNNING:
-            cleanup.discard_result(self.objects, record)
+            self._whole(lambda: cleanup.discard_result(self.objects, record))
 
     def usage(self) -> Mapping[str, int]:
         """Requests of this process so far, by kind."""
@@ -324,7 +320,12 @@ class LocalPlatform:
         return self._whole(written)
 
     def _whole(self, call: Callable[[], T]) -> T:
-        """Run ``call`` where Ctrl-C cannot cut it in two: its caller leaves, it goes on."""
+        """Run ``call`` where Ctrl-C cannot cut it in two: its caller leaves, it goes on.
+
+        Ctrl-C reaches the main thread only; the calls of that one follow one another.
+        """
+        if self._closed or threading.current_thread() is not threading.main_thread():
+            return call()
         return self._recorder.submit(call).result()
 
     def end_in_process(
@@ -336,21 +337,25 @@ class LocalPlatform:
         error: ErrorRecord | None = None,
     ) -> QueryRecord:
         """End and close it; the record as it stands: it may have been cancelled meanwhile."""
-        with self._ending:
-            with self._lock:
-                own = self._own.pop(query_id, None)
-            if own is None:  # ``close`` of another thread came first
-                return self.store.get_query(query_id)
-            now = self._clock.now()
-            return in_process.end(
-                self.medium,
-                own,
-                status,
-                rows=rows,
-                error=error,
-                now=now,
-                expires_at=now + RETENTION_SECONDS,
-            )
+
+        def ended() -> QueryRecord:
+            with self._ending:
+                with self._lock:
+                    own = self._own.pop(query_id, None)
+                if own is None:  # ``close`` of another thread came first
+                    return self.store.get_query(query_id)
+                now = self._clock.now()
+                return in_process.end(
+                    self.medium,
+                    own,
+                    status,
+                    rows=rows,
+                    error=error,
+                    now=now,
+                    expires_at=now + RETENTION_SECONDS,
+                )
+
+        return self._whole(ended)
 
     # -- the janitor -----------------------------------------------------------------------------
     def gc(self, *, grace_seconds: float = GRACE_SECONDS) -> int:

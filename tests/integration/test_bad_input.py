@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crossdock.cli.main import cli, run
+from crossdock.cli.commands import cli, run
 from tests.home_contents import leftovers
 from tests.integration import handmade
 from tests.observed import observe, until

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crossdock.cli.main import cli, run
+from crossdock.cli.commands import cli, run
 
 PROGRAM = str(Path(sysconfig.get_path("scripts")) / "crossdock")
 DISTRIBUTED = ("--single-task-bytes", "0", "--workers", "2", "--worker-memory", "512MB")

@@ -19,7 +19,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 import crossdock
-from crossdock.cli.main import cli, run
+from crossdock.cli.commands import cli, run
 from crossdock.client.credentials import Bearer, Signature, signer
 from crossdock.errors import PlatformDenied, PlatformUnavailable
 from tests.api_local import LocalApi, local_api

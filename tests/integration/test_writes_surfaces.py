@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import crossdock
-from crossdock.cli.main import cli, run
+from crossdock.cli.commands import cli, run
 from crossdock.errors import CrossdockError
 from tests.api_local import LocalApi, local_api
 from tests.api_server import Server, served

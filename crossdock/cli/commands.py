@@ -7,10 +7,7 @@ Commands import what they run, so that ``--help`` and ``--version`` answer at on
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable
 
 import click
 
@@ -18,17 +15,12 @@ from coordinator_state.errors import StateError
 from crossdock.cli.explain import explain
 from crossdock.cli.maintenance import gc, queries
 from crossdock.cli.query import query
+from crossdock.cli.signals import SIGNALS
 from crossdock.cli.tables import tables
-from crossdock.errors import CrossdockError, SettingError
+from crossdock.errors import CrossdockError, QueryCancelled, SettingError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, taking Ctrl-C's way through the program."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -44,17 +36,6 @@ for _command in (query, explain, tables, queries, gc):
     cli.add_command(_command)
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and leave the process with its exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(run(lambda: cli.main(arguments, prog_name="crossdock", standalone_mode=False)))
-
-
-def _terminate(number: int, frame: object) -> NoReturn:
-    signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
-    raise Terminated
-
-
 def run(command: Callable[[], object]) -> int:
     """The exit code of ``command``; every expected error is one message on stderr."""
     try:
@@ -62,15 +43,16 @@ def run(command: Callable[[], object]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt) as stop:
-        if isinstance(stop.__cause__ or stop, Terminated):  # click makes an Abort of it
-            _complain("terminated; the query was cancelled")
-            return EXIT_TERMINATED
-        _complain("interrupted; the query was cancelled")
-        return EXIT_INTERRUPTED
+    except (click.Abort, KeyboardInterrupt):
+        return SIGNALS.tell()
     except SettingError as error:
         _complain(str(error))
         return EXIT_USAGE
+    except QueryCancelled as error:
+        if SIGNALS.number:
+            return SIGNALS.tell()
+        _complain(str(error))
+        return EXIT_FAILED
     except (CrossdockError, StateError, OSError) as error:
         _complain(str(error))
         return EXIT_FAILED
