@@ -402,7 +402,8 @@ class World:
         """When a query is closed nothing of it is left but its answer; ghosts land later.
 
         A coordinator that froze within its turn, or a write of it that lands late, may make a queue
-        between the second sweep and the close: no condition spans the services. The janitor finds it.
+        between the second sweep and the close: no condition spans the services. The janitor finds
+        it.
         """
         left = self.traces_of(case.query_id)
         late = re.compile("(stall|ghost|kill ghost).* at coordinator's ").match

@@ -49,6 +49,8 @@ from crossdock.planner.plan import ShuffleMode
 _REPEATED_SCAN_BYTES = 4 * 1024 * 1024
 #: Distinct keys a partition should get on average, so that chance evens the partitions out.
 _VALUES_A_PARTITION = 8
+#: Partitions of a shuffle at most, as the setting allows: an estimate may be millions of times off.
+MOST_PARTITIONS = 4096
 _REPEATABLE = (
     Scan,
     Filter,
@@ -278,4 +280,4 @@ def partition_count(options: PlannerOptions, size: float) -> int:
     if options.partitions:
         return options.partitions
     rounds = math.ceil(size / options.partition_bytes / options.workers)
-    return options.workers * max(rounds, 1)
+    return min(options.workers * max(rounds, 1), max(MOST_PARTITIONS, options.workers))

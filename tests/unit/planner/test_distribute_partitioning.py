@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
+from crossdock.planner.distribute.exchange import MOST_PARTITIONS, partition_count
 from crossdock.planner.distribute.expressions import (
     columns_of,
     is_volatile,
@@ -12,6 +13,7 @@ from crossdock.planner.distribute.expressions import (
 )
 from crossdock.planner.distribute.partitioning import ONE, SPLIT, Spread, hashed, merged_key
 from crossdock.planner.nodes import Call, Cast, ColumnRef, Constant, Operator
+from crossdock.planner.options import PlannerOptions
 from crossdock.planner.volatility import VOLATILE_FUNCTIONS
 
 A, B, C = (ColumnRef(i, "INTEGER") for i in range(3))
@@ -81,3 +83,7 @@ def test_volatile_function_of_the_engine_is_not_known() -> None:
     ).fetchall()
     assert {name for (name,) in rows} == VOLATILE_FUNCTIONS
     assert is_volatile(Cast(Call("random", (), "DOUBLE"), "INTEGER"))
+
+
+def test_partitions_have_a_limit_however_large_the_estimate() -> None:
+    assert partition_count(PlannerOptions(workers=2), 1e18) == MOST_PARTITIONS
