@@ -7,8 +7,7 @@ janitor are the product's own, composed as ``crossdock.aws`` composes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,14 +21,12 @@ from coordinator_state.dynamodb.items import attributes, decode
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
 from coordinator_state.records import QueryRecord, QueryStatus, TaskRecord
-from crossdock import cleanup
 from crossdock.aws.capacity import BudgetedLauncher
 from crossdock.aws.control import ControlDesk
 from crossdock.aws.janitor import Janitor
 from crossdock.cleanup import Medium
 from crossdock.coordinator import Coordinator, Terms
 from crossdock.coordinator.perform import CONSUMER, PRODUCER
-from crossdock.planner.plan import StagePlan
 from crossdock.platform.aws.control import SqsControl
 from crossdock.platform.aws.launcher import LambdaLauncher
 from crossdock.platform.aws.pool import PoolQueues
@@ -37,9 +34,20 @@ from crossdock.platform.meter import CountingMeter
 from crossdock.platform.ports import Launch
 from crossdock.scheduler import Limits
 from crossdock.shuffle import envelope, layout
-from crossdock.submit import QueryOptions, submit
+from crossdock.submit import submit
 from crossdock.worker import Habits, Tools, Worker
-from tests.simulation.fragments import Row, Runs, SimulatedExecutor, read_section
+from tests.simulation.deployment import (
+    GRACE,
+    KEEP_DAYS,
+    LAUNCH,
+    LEASE,
+    LIFE,
+    REVIVE,
+    TURN,
+    Case,
+    Setting,
+)
+from tests.simulation.fragments import Runs, SimulatedExecutor
 from tests.simulation.functions import ControlTwin, FunctionTwin, SimulatedIds
 from tests.simulation.kernel import (
     EPOCH,
@@ -54,52 +62,10 @@ from tests.simulation.kernel import (
 )
 from tests.simulation.media import Calls, ObjectTwin, QueueTwin, table_failure
 from tests.simulation.table import Item, Key, TableTwin
-from tests.simulation.weather import Forecast, Rate, Weather
+from tests.simulation.traces import read_answer, traces_of
+from tests.simulation.weather import Rate, Weather
 
-LEASE = 6.0
-LIFE = 90.0  # seconds after which the platform ends a worker's invocation
-LAUNCH = 15.0
-TURN = 10.0
-REVIVE = 60.0  # between two cheap rounds of the janitor
-GRACE = 300.0
-KEEP_DAYS = 0.5
-NOT_YET = QueryId("")
-
-
-@dataclass(slots=True)
-class Case:
-    """One query of a seed, and what became of it."""
-
-    plan: StagePlan
-    options: QueryOptions
-    at: float = 0.0  # submitted so many seconds after the start
-    cancel_at: float | None = None  # so many seconds after that
-    query_id: QueryId = NOT_YET
-    submitted_at: float = 0.0
-    visible: bool = False  # the query item was written
-    record: QueryRecord | None = None  # as it ended
-    ended_at: float = 0.0
-    last_commit_at: float = 0.0
-    closed_at: float = 0.0
-    rows: list[Row] | None = None
-    runs: list[int] = field(default_factory=list)  # that wrote the result
-
-    @property
-    def tasks(self) -> int:
-        return sum(stage.tasks for stage in self.plan.stages)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What a seed's deployment looks like."""
-
-    cases: Sequence[Case]
-    weather: Forecast
-    concurrency: int = 4  # of the deployment
-    query_workers: int = 4
-    pool: int = 3  # queues of the stack's pool
-    max_handbacks: int = 16
-    entries: int = 4000  # in one envelope at most
+__all__ = ["LEASE", "Case", "Setting", "World"]
 
 
 class World:
@@ -393,7 +359,7 @@ class World:
         if case.record is None and record.status is not QueryStatus.RUNNING:
             case.record, case.ended_at = record, self.kernel.now
             self.kernel.note("(query)", f"{name} is {record.status}: {record.error or ''}")
-            self._read_answer(case, record)
+            read_answer(self, case, record)
         if record.closed and not case.closed_at:
             case.closed_at = self.kernel.now
             self.kernel.later(0.0, lambda: self._look_round(case))
@@ -405,7 +371,7 @@ class World:
         between the second sweep and the close: no condition spans the services. The janitor finds
         it.
         """
-        left = self.traces_of(case.query_id)
+        left = traces_of(self, case.query_id)
         late = re.compile("(stall|ghost|kill ghost).* at coordinator's ").match
         if left and not any(map(late, self.weather.struck)):
             self.violations.append(f"left when {case.query_id} was closed: {left}")
@@ -427,37 +393,6 @@ class World:
             self._late.add(key)  # by the weather: it may land at any time, and is the janitor's
         if case is not None and case.closed_at and alive and key.startswith(("exchange/", "plan/")):
             self.violations.append(f"{key} was put after its query was closed")
-
-    def traces_of(self, query_id: QueryId) -> list[str]:
-        keys = (layout.exchange_prefix(query_id), layout.plan_key(query_id))
-        queues = [q for q in self.made.left() if layout.query_of_queue(q) == query_id]
-        leases = [
-            key[1]
-            for key, item in self.table.items.items()
-            if key[0] == schema.POOL_PARTITION
-            and layout.query_of_queue(item["holder"]["S"]) == query_id
-        ]
-        ledger = [
-            key[1]
-            for key in self.table.items
-            if key[0] == schema.query_partition(query_id)
-            and key[1].startswith(schema.LEDGER_PREFIX)
-        ]
-        left = (key for key in self.objects.left() if key not in self._late)
-        objects = [key for key in left if key.startswith(keys)]
-        return [*queues, *leases, *ledger, *objects]
-
-    def _read_answer(self, case: Case, record: QueryRecord) -> None:
-        if record.status is not QueryStatus.SUCCEEDED:
-            return
-        try:
-            keys = cleanup.result_keys(self.objects.open(), record)
-            sections = [read_section(self.objects.peek(key)) for key in keys]
-        except KeyError as missing:
-            self.violations.append(f"result object {missing} of {case.query_id} is not there")
-            return
-        case.rows = [tuple(row) for section in sections for row in section.rows]  # type: ignore[misc]
-        case.runs = [section.run for section in sections]
 
 
 def client_of(twin: ControlTwin) -> Any:
