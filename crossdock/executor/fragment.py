@@ -18,6 +18,7 @@ from crossdock.executor.engine import Furnishing, PlanEngine, Spare
 from crossdock.executor.failures import (
     FragmentFailed,
     FragmentInterrupted,
+    SourceChanged,
     classify,
     without_places,
 )
@@ -140,7 +141,8 @@ class Executor:
             return None
         if interrupt.fired:
             return FragmentInterrupted("the fragment was stopped")
-        record = classify(error, run.inputs)
+        # A file that went away meanwhile is the reason, whatever the engine made of it.
+        record = classify(run.moved_source() or error, run.inputs)
         if not run.plan.one_task:
             record = without_places(record)
         record = with_damaged_file(record, run.readings)
@@ -302,6 +304,16 @@ class _Run:
             interrupt.check()
             sections += write_edge(connection, source, self._edges[number], target)
         return tuple(sections), (), sum(section.rows for section in sections)
+
+    def moved_source(self) -> SourceChanged | None:
+        """What is said of a table file that is not the planned one any more, if there is one."""
+        try:
+            self._confirm_sources()
+        except SourceChanged as moved:
+            return moved
+        except OSError:
+            return None  # the engine's own words are as good
+        return None
 
     def _confirm_sources(self) -> None:
         for slices in self._slices:

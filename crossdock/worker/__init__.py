@@ -274,13 +274,14 @@ class _Run:
         fate = verdict.fate
         if fate is Fate.HAND_BACK and task.handbacks >= self._habits.max_handbacks:
             fate = Fate.RETRY
+        # Once its failures are used up the task waits for the coordinator to end the query.
+        spent = task.failures >= self.query.max_attempts
         if fate is Fate.HAND_BACK:
             store.hand_back_task(task, now=now, offer=verdict.offer)
-        elif fate is Fate.FAIL:
+        elif fate is Fate.FAIL and not spent:
             store.fail_task(task, verdict.error)
-        elif fate in (Fate.RETRY, Fate.REQUEUE):
-            # Once its failures are used up the task waits for the coordinator to end the query.
-            burn = fate is Fate.RETRY and task.failures < self.query.max_attempts
+        elif fate in (Fate.FAIL, Fate.RETRY, Fate.REQUEUE):
+            burn = fate is Fate.RETRY and not spent
             store.requeue_task(task, verdict.error, now=now, burn=burn)
 
     def _report(self) -> bool:

@@ -90,7 +90,7 @@ WHILE_RUNNING = tuple(
     for id, sql, *words in (
         ("conversion", "SELECT user_name::INT FROM people", "Could not convert string 'ann'"),
         ("overflow", "SELECT sum(age * 4) FROM people", "Overflow in multiplication", "* 4"),
-        ("user's error", "SELECT error('no ' || user_name) FROM people", "no ann"),
+        ("user's error", "SELECT error('no ' || user_name) FROM people", "Error: no "),
         (
             "damaged pages",
             "SELECT user_name, count(*) FROM 'torn.parquet' GROUP BY ALL",
