@@ -7,7 +7,7 @@ import subprocess
 import sysconfig
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,14 @@ SIGNALS = pytest.mark.parametrize(
     [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
     ids=["SIGTERM", "SIGINT"],
 )
+
+
+@pytest.fixture(autouse=True)
+def usual_handlers() -> Iterator[None]:
+    """A test run in the background of a shell has Ctrl-C ignored, and hands that down."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @SIGNALS
@@ -158,8 +166,6 @@ def started(command: list[str], folder: Path, **rest: Any) -> subprocess.Popen[s
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
-        # A test run in the background of a shell has Ctrl-C ignored, and hands that down.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **rest,
     )
 
