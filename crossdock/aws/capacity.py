@@ -28,8 +28,8 @@ class BudgetedLauncher:
     Nothing is counted up and down, so nothing can drift. A launch just written elsewhere may be
     missed; what that exceeds, the functions' reserved concurrency holds back.
 
-    A count reads the workers of every open query, so it is left out while those are so few that
-    all of them could have all workers they may.
+    A count reads the workers of every open query. It is never left out: a query may have more
+    workers than it asked for, those that were given up but still run.
     """
 
     def __init__(
@@ -39,21 +39,17 @@ class BudgetedLauncher:
         clock: Clock,
         *,
         budget: int,
-        query_budget: int | None = None,
         parallel: InParallel = in_parallel,
     ) -> None:
-        """``query_budget``: workers that a query has at most; None: not known."""
         self._launcher = launcher
         self._store = store
         self._clock = clock
         self._budget = budget
-        self._query_budget = query_budget or budget
         self._parallel = parallel
         self._lock = threading.Lock()
         self._counted_at = -COUNT_SECONDS
         self._left = budget
         self._open = 0  # queries, when it was last counted
-        self._free = False  # nobody needed to count then
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
         allowed = self._within(launches)
@@ -65,8 +61,6 @@ class BudgetedLauncher:
         """Those among the oldest ``budget`` of all that may live."""
         queries = {QueryId(launch.query_id) for launch in launches}
         queries.update(self._store.open_queries())
-        if self._ample(queries):
-            return launches
         oldest = self._living(queries)[: self._budget]
         within = {worker.worker_id for worker in oldest}
         return [launch for launch in launches if launch.worker_id in within]
@@ -76,20 +70,10 @@ class BudgetedLauncher:
         with self._lock:
             now = self._clock.now()
             if now >= self._counted_at + COUNT_SECONDS:
-                self._count()
-                self._counted_at = now
-            return self._query_budget if self._free else max(0, self._left)
-
-    def _count(self) -> None:
-        queries = frozenset(self._store.open_queries())
-        self._open = len(queries)
-        self._free = self._ample(queries)
-        if not self._free:
-            self._left = self._budget - len(self._living(queries))
-
-    def _ample(self, queries: Set[QueryId]) -> bool:
-        """There is room for each of them to have all workers it may."""
-        return len(queries) * self._query_budget <= self._budget
+                queries = frozenset(self._store.open_queries())
+                self._open = len(queries)
+                self._counted_at, self._left = now, self._budget - len(self._living(queries))
+            return max(0, self._left)
 
     def patience(self) -> float:
         """Seconds until a query that found no room should ask again."""

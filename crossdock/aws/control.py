@@ -160,7 +160,6 @@ def control_desk(deployment: Deployment) -> ControlDesk:
         store,
         deployment.clock,
         budget=config.concurrency,
-        query_budget=config.query_workers,
     )
     coordinator = Coordinator(
         deployment.medium,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -122,42 +121,6 @@ def test_a_silent_worker_has_no_slot_beyond_its_life(store: SqliteStateStore) ->
     store.register_worker(QueryId("a"), WorkerId("w1"), now=11, life_until=20.0)
     store.lose_worker(QueryId("a"), WorkerId("w1"))
     assert len(budgeted(store, 1)[0].launch(workers(store, "b", "v1", at=30))) == 1
-
-
-class CountingStore:
-    """Tells of which queries the workers were read."""
-
-    def __init__(self, store: SqliteStateStore) -> None:
-        self._store = store
-        self.read: list[str] = []
-
-    def open_queries(self) -> Sequence[QueryId]:
-        return self._store.open_queries()
-
-    def workers(self, query_id: QueryId) -> Sequence[WorkerRecord]:
-        self.read.append(query_id)
-        return self._store.workers(query_id)
-
-
-@pytest.mark.parametrize(("budget", "read"), [(6, []), (5, ["a", "b"])])
-def test_nobody_counts_while_every_query_can_have_all_it_may(
-    store: SqliteStateStore, budget: int, read: list[str]
-) -> None:
-    counting: Any = CountingStore(store)
-    launcher = BudgetedLauncher(
-        Launcher(), counting, SystemClock(), budget=budget, query_budget=3, parallel=one_by_one
-    )
-    assert launcher.room() >= 3
-    for name in ("a", "b"):
-        launches = workers(store, name, *(f"{name}{n}" for n in range(3)), at=10)
-        assert launcher.room() >= 2
-        allowed = launcher.launch(launches)
-        assert len(allowed) == min(3, budget - 3 * (name == "b"))
-    assert sorted(set(counting.read)) == read
-
-
-def one_by_one(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    return [call(item) for item in items]
 
 
 def test_who_is_gone_is_the_inner_launcher_s_to_say(store: SqliteStateStore) -> None:
