@@ -18,6 +18,8 @@ import psutil
 from crossdock.errors import SettingError
 
 ENVIRONMENT_PREFIX = "CROSSDOCK_"
+#: Partitions of a shuffle, given or planned: an estimate may be millions of times off.
+MOST_PARTITIONS = 4096
 #: A variable this close to a setting's name is taken for a misspelling of it.
 _MISSPELLING = 0.85
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)", re.IGNORECASE)
@@ -239,7 +241,7 @@ FIELDS: tuple[Field, ...] = (
         help="partitions of every shuffle",
         default="from estimated bytes and workers",
         minimum=1,
-        maximum=4096,
+        maximum=MOST_PARTITIONS,
         optional=True,
     ),
     Field(

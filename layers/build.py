@@ -172,7 +172,7 @@ def _engine(layer: Path, python: Path | None) -> None:
 
 
 def _sources(names: Iterable[str]) -> Iterator[Path]:
-    """What ``_copy_packages`` copies."""
+    """The files of packages that are deployed."""
     for name in names:
         for path in (ROOT / name).rglob("*"):
             kept = path.suffix != ".pyc" and path.name != "py.typed"
@@ -181,9 +181,10 @@ def _sources(names: Iterable[str]) -> Iterator[Path]:
 
 
 def _copy_packages(names: Sequence[str], target: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "py.typed")
-    for name in names:
-        shutil.copytree(ROOT / name, target / name, ignore=ignored)
+    for source in _sources(names):
+        copy = target / source.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, copy)
 
 
 def _describe(packages: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence
 
 from coordinator_state.errors import NotFound
 from coordinator_state.ids import QueryId
@@ -52,27 +52,23 @@ class BudgetedLauncher:
         self._open = 0  # queries, when it was last counted
 
     def launch(self, launches: Sequence[Launch]) -> Sequence[Launch]:
-        allowed = self._within(launches)
+        own = {QueryId(launch.query_id) for launch in launches}
+        oldest = self._living(own.union(self._store.open_queries()))[: self._budget]
+        within = {worker.worker_id for worker in oldest}
+        allowed = [launch for launch in launches if launch.worker_id in within]
         with self._lock:
             self._left -= len(allowed)
         return self._launcher.launch(allowed) if allowed else ()
-
-    def _within(self, launches: Sequence[Launch]) -> Sequence[Launch]:
-        """Those among the oldest ``budget`` of all that may live."""
-        queries = {QueryId(launch.query_id) for launch in launches}
-        queries.update(self._store.open_queries())
-        oldest = self._living(queries)[: self._budget]
-        within = {worker.worker_id for worker in oldest}
-        return [launch for launch in launches if launch.worker_id in within]
 
     def room(self) -> int:
         """Launches left within the budget, as of a moment ago."""
         with self._lock:
             now = self._clock.now()
             if now >= self._counted_at + COUNT_SECONDS:
-                queries = frozenset(self._store.open_queries())
+                queries = self._store.open_queries()
+                living = self._living(queries)
+                self._counted_at, self._left = now, self._budget - len(living)
                 self._open = len(queries)
-                self._counted_at, self._left = now, self._budget - len(self._living(queries))
             return max(0, self._left)
 
     def patience(self) -> float:
@@ -83,7 +79,7 @@ class BudgetedLauncher:
     def gone(self, worker_ids: Sequence[str]) -> frozenset[str]:
         return self._launcher.gone(worker_ids)
 
-    def _living(self, queries: Set[QueryId]) -> list[WorkerRecord]:
+    def _living(self, queries: Iterable[QueryId]) -> list[WorkerRecord]:
         """Workers of these queries that may live, oldest first."""
         now = self._clock.now()
         living = [

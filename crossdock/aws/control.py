@@ -156,10 +156,7 @@ def control_desk(deployment: Deployment) -> ControlDesk:
     """The coordinator of a deployment, and what wakes it."""
     config, store = deployment.config, deployment.medium.store
     launcher = BudgetedLauncher(
-        deployment.launcher,
-        store,
-        deployment.clock,
-        budget=config.concurrency,
+        deployment.launcher, store, deployment.clock, budget=config.concurrency
     )
     coordinator = Coordinator(
         deployment.medium,

@@ -48,12 +48,9 @@ def run(command: Callable[[], object]) -> int:
     except SettingError as error:
         _complain(str(error))
         return EXIT_USAGE
-    except QueryCancelled as error:
-        if SIGNALS.number:
-            return SIGNALS.tell()
-        _complain(str(error))
-        return EXIT_FAILED
     except (CrossdockError, StateError, OSError) as error:
+        if isinstance(error, QueryCancelled) and SIGNALS.number:
+            return SIGNALS.tell()
         _complain(str(error))
         return EXIT_FAILED
     return code if isinstance(code, int) else 0

@@ -274,15 +274,15 @@ class _Run:
         fate = verdict.fate
         if fate is Fate.HAND_BACK and task.handbacks >= self._habits.max_handbacks:
             fate = Fate.RETRY
-        # Once its failures are used up the task waits for the coordinator to end the query.
-        spent = task.failures >= self.query.max_attempts
+        if fate in (Fate.FAIL, Fate.RETRY) and task.failures >= self.query.max_attempts:
+            # Its failures are used up: it waits for the coordinator to end the query.
+            fate = Fate.REQUEUE
         if fate is Fate.HAND_BACK:
             store.hand_back_task(task, now=now, offer=verdict.offer)
-        elif fate is Fate.FAIL and not spent:
+        elif fate is Fate.FAIL:
             store.fail_task(task, verdict.error)
-        elif fate in (Fate.FAIL, Fate.RETRY, Fate.REQUEUE):
-            burn = fate is Fate.RETRY and not spent
-            store.requeue_task(task, verdict.error, now=now, burn=burn)
+        elif fate in (Fate.RETRY, Fate.REQUEUE):
+            store.requeue_task(task, verdict.error, now=now, burn=fate is Fate.RETRY)
 
     def _report(self) -> bool:
         """Report usage now and then. False: told to drain."""

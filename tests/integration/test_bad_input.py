@@ -90,7 +90,11 @@ WHILE_RUNNING = tuple(
     for id, sql, *words in (
         ("conversion", "SELECT user_name::INT FROM people", "Could not convert string 'ann'"),
         ("overflow", "SELECT sum(age * 4) FROM people", "Overflow in multiplication", "* 4"),
-        ("user's error", "SELECT error('no ' || user_name) FROM people", "Error: no "),
+        (
+            "user's error",
+            "SELECT error('no ' || user_name) FROM people WHERE user_name = 'ann'",
+            "no ann",
+        ),
         (
             "damaged pages",
             "SELECT user_name, count(*) FROM 'torn.parquet' GROUP BY ALL",

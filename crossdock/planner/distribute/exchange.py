@@ -44,13 +44,12 @@ from crossdock.planner.nodes import (
 )
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.plan import ShuffleMode
+from crossdock.settings import MOST_PARTITIONS
 
 #: Column bytes a task may read again for itself rather than wait for a stage that sends them.
 _REPEATED_SCAN_BYTES = 4 * 1024 * 1024
 #: Distinct keys a partition should get on average, so that chance evens the partitions out.
 _VALUES_A_PARTITION = 8
-#: Partitions of a shuffle at most, as the setting allows: an estimate may be millions of times off.
-MOST_PARTITIONS = 4096
 _REPEATABLE = (
     Scan,
     Filter,

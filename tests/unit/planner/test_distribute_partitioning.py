@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from crossdock.planner.distribute.exchange import MOST_PARTITIONS, partition_count
+from crossdock.planner.distribute.exchange import partition_count
 from crossdock.planner.distribute.expressions import (
     columns_of,
     is_volatile,
@@ -15,6 +15,7 @@ from crossdock.planner.distribute.partitioning import ONE, SPLIT, Spread, hashed
 from crossdock.planner.nodes import Call, Cast, ColumnRef, Constant, Operator
 from crossdock.planner.options import PlannerOptions
 from crossdock.planner.volatility import VOLATILE_FUNCTIONS
+from crossdock.settings import MOST_PARTITIONS
 
 A, B, C = (ColumnRef(i, "INTEGER") for i in range(3))
 WIDE = Cast(A, "BIGINT")
